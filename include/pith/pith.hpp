@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pith/error.hpp"
+#include "pith/policy.hpp"
+
+/// pith in one page: load a Model, open a Session, read a prompt, compress, go on.
+///
+///     pith::Model model = pith::Model::load("model.gguf");
+///     pith::Session session(model);
+///     session.prefill(model.tokenize(text));
+///     pith::Receipt receipt = session.compress("behavior", "10%");
+///     auto logits = session.decode(token);
+namespace pith {
+
+enum class KvType { f32, f16 };
+enum class AttentionPath { ragged, portable };
+
+struct ModelOptions {
+  bool dequantize_weights = false;  ///< hold every weight as F32 (`--weights f32`)
+  bool repack = true;               ///< use ggml's faster weight layouts where it offers them
+};
+
+struct SessionOptions {
+  int threads = 0;     ///< 0: physical cores
+  int n_ctx = 0;       ///< most positions the session can hold; 0: the model's trained context
+  int n_ubatch = 512;  ///< tokens run through the graph at once in prefill
+  KvType k_type = KvType::f16;
+  KvType v_type = KvType::f16;
+  AttentionPath attention = AttentionPath::ragged;
+  size_t scratch_bytes = size_t{1} << 30;
+  Protection protection = {-1, -1};  ///< negative: the default that fits the budget
+};
+
+/// Share done (0..1) of the running phase; returning false stops with ErrorCode::interrupted.
+using Progress = std::function<bool(double)>;
+
+/// Seconds spent in each phase.
+struct PhaseTimes {
+  double load = 0, prefill = 0, observe = 0, score = 0, select = 0, apply = 0, decode = 0;
+};
+
+/// What was really done; every run and result file carries it. Field names are those of the JSON.
+struct Receipt {
+  std::string policy;  ///< full spec with all defaults
+  std::string budget_requested;
+  int64_t n_tokens = 0;
+  int64_t entries_full = 0, entries_kept = 0, entries_protected = 0;
+  int64_t bytes_full = 0, bytes_kept = 0;          ///< keys, values, positions, log-weights
+  int64_t resident_full = 0, resident_kept = 0;    ///< pages the cache's allocator holds
+  size_t scratch_peak = 0;                         ///< working memory of scoring, bytes
+  std::vector<std::vector<int>> kept;              ///< [n_layer][n_head_kv]
+  PhaseTimes time_s;
+  int64_t tokens_generated = 0;
+  double decode_tok_s = 0;
+  int64_t peak_rss_bytes = 0;
+  int threads = 0;
+  std::string backend, version, commit;
+  std::vector<std::string> notes;
+};
+
+class ModelImpl;
+class SessionImpl;
+
+/// A GGUF model, its vocabulary and its chat template. Cheap to copy; shared by its sessions.
+class Model {
+ public:
+  /// Throws Error(io, bad_file, unsupported, memory). Every tensor is checked before use.
+  static Model load(const std::string& path, const ModelOptions& options = {});
+
+  const ModelShape& shape() const;
+  int n_ctx_train() const;
+  /// Tokens of UTF-8 `text`; with `special`, text like <|im_start|> becomes its control token and
+  /// the model's begin-of-sequence token is put first where it wants one.
+  std::vector<int32_t> tokenize(std::string_view text, bool special = false) const;
+  std::string detokenize(std::span<const int32_t> tokens) const;
+  bool is_end(int32_t token) const;
+
+  const std::shared_ptr<const ModelImpl>& impl() const { return impl_; }
+
+ private:
+  explicit Model(std::shared_ptr<const ModelImpl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const ModelImpl> impl_;
+};
+
+/// One sequence of tokens and its KV cache. Not thread-safe; forks of one session share an engine
+/// and must be used from one thread at a time.
+class Session {
+ public:
+  explicit Session(const Model& model, const SessionOptions& options = {});
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  /// Reads `tokens` at the next positions and remembers what policies need of the last `observe`.
+  /// Throws Error(usage) for an empty prompt and Error(memory) where it does not fit the context;
+  /// after an error or an interruption the session is as it was after the last complete ubatch.
+  void prefill(std::span<const int32_t> tokens, int observe = 64, const Progress& progress = {});
+
+  /// Chooses what stays with `policy` (a spec string, see `pith policies`) and frees the rest.
+  /// A budget of the whole cache or more changes nothing. On error the cache is untouched.
+  Receipt compress(std::string_view policy, std::string_view budget, const Progress& progress = {});
+
+  /// Runs one token; logits [n_vocab] of what follows it, valid until the next call.
+  std::span<const float> decode(int32_t token);
+
+  /// Runs `tokens` and returns the logits after each of them [tokens.size(), n_vocab].
+  std::vector<float> evaluate(std::span<const int32_t> tokens);
+
+  /// An independent copy of the sequence; entries are copied, weights and engine shared.
+  Session fork() const;
+
+  /// Forgets positions >= `position`, which becomes the next position. Entries evicted before stay
+  /// evicted.
+  void trim(int32_t position);
+
+  int32_t next_position() const;
+  const Model& model() const;
+
+  /// What the session has done so far (before compression: the full cache).
+  Receipt receipt() const;
+
+  SessionImpl& impl() { return *impl_; }
+
+ private:
+  explicit Session(std::unique_ptr<SessionImpl> impl);
+  std::unique_ptr<SessionImpl> impl_;
+};
+
+}  // namespace pith

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/kv_cache.h"
+#include "model/weights.h"
+#include "pith/pith.hpp"
+
+namespace pith {
+
+struct EngineOptions {
+  int threads = 1;
+  int n_ubatch = 512;
+  AttentionPath attention = AttentionPath::ragged;
+};
+
+/// One pass of the model over some tokens.
+struct Step {
+  std::span<const int32_t> tokens;        ///< at most max_tokens(), at cache.next_position()..
+  std::span<const int32_t> logit_rows;    ///< indices into tokens, ascending: whose logits to return
+  std::span<const int32_t> observe_rows;  ///< indices into tokens, ascending: whose queries and state to keep
+};
+
+/// Runs the model's graphs on the CPU backend. Threads and memory persist; the graphs of decode and
+/// of a full ubatch are built once and reused. Used from one thread at a time.
+class Engine {
+ public:
+  Engine(std::shared_ptr<const ModelWeights> weights, const EngineOptions& options);
+  ~Engine();
+
+  /// Runs the tokens over `cache`, appends their entries, and writes logits [logit_rows, n_vocab]
+  /// into `logits` (resized). What observe_rows ask for is appended to `seen`. When it throws, the
+  /// cache is as before.
+  void run(KvCache& cache, const Step& step, std::vector<float>& logits, Observation* seen);
+
+  /// Most tokens one step may take over this cache.
+  int max_tokens(const KvCache& cache) const;
+
+  const ModelWeights& weights() const;
+  const EngineOptions& options() const;
+  std::string backend() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pith

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <cmath>
+
+#include "engine/graph.h"
+
+namespace pith {
+namespace {
+
+// ggml's GPU kernels want the number of entries padded so; a graph is reused within a step of it.
+constexpr int kPad = 256;
+// Bound on the masks of one graph where every layer needs its own.
+constexpr size_t kMaskBytes = size_t{64} << 20;
+
+int padded(int n) { return (n + kPad - 1) / kPad * kPad; }
+
+/// True where all rows hold the same positions without weights: one mask then serves all.
+bool is_plain(const KvCache& cache) {
+  const CacheGeometry& g = cache.geometry();
+  for (int il = 0; il < g.n_layer; ++il) {
+    for (int h = 0; h < g.n_head_kv; ++h) {
+      if (cache.length(il, h) != cache.next_position() || !cache.log_weights(il, h).empty()) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// Attention by nodes that every ggml backend has: rows are stored with set_rows, and flash
+/// attention runs with the KV heads on dimension 3, so that each has a mask of its own that carries
+/// validity and log-weights (in F16: 3-4e-4 relative).
+class PortableOps final : public AttentionOps {
+ public:
+  explicit PortableOps(const ModelConfig& config) : config_(config) {}
+
+  std::vector<int64_t> signature(const KvCache& cache, int n_tokens) const override {
+    std::vector<int64_t> key = {int64_t(reinterpret_cast<intptr_t>(cache.entries(0, 0))),
+                                is_plain(cache)};
+    for (int il = 0; il < cache.geometry().n_layer; ++il) {
+      key.push_back(padded(cache.longest(il) + n_tokens));
+    }
+    return key;
+  }
+
+  int max_tokens(const KvCache& cache, int n_ubatch) const override {
+    if (is_plain(cache)) return n_ubatch;
+    size_t per_token = 0;
+    for (int il = 0; il < cache.geometry().n_layer; ++il) {
+      per_token += size_t(padded(cache.longest(il) + n_ubatch)) *
+                   size_t(cache.geometry().n_head_kv) * sizeof(ggml_fp16_t);
+    }
+    return int(std::clamp<size_t>(kMaskBytes / per_token, 1, size_t(n_ubatch)));
+  }
+
+  void begin(ggml_context* ctx, KvCache& cache, int n_tokens) override {
+    cache_ = &cache;
+    const CacheGeometry& g = cache.geometry();
+    const size_t layer_bytes = size_t(g.n_head_kv) * cache.head_stride();
+    memory_.reset(
+        ggml_backend_cpu_buffer_from_ptr(cache.entries(0, 0), size_t(g.n_layer) * layer_bytes));
+    layers_.assign(size_t(g.n_layer), {});
+    const bool plain = is_plain(cache);
+    for (int il = 0; il < g.n_layer; ++il) {
+      Layer& layer = layers_[size_t(il)];
+      layer.n_entries = padded(cache.longest(il) + n_tokens);
+      layer.keys = storage(ctx, il, g.k_type, 0);
+      layer.values = storage(ctx, il, g.v_type, g.key_bytes());
+      layer.rows = ggml_new_tensor_2d(ctx, GGML_TYPE_I64, n_tokens, g.n_head_kv);
+      ggml_set_input(layer.rows);
+      layer.mask = plain && il > 0 ? layers_[0].mask
+                                   : ggml_new_tensor_4d(ctx, GGML_TYPE_F16, layer.n_entries,
+                                                        n_tokens, 1, plain ? 1 : g.n_head_kv);
+      ggml_set_input(layer.mask);
+    }
+  }
+
+  ggml_tensor* build(ggml_context* ctx, ggml_cgraph* graph, int il, ggml_tensor* q, ggml_tensor* k,
+                     ggml_tensor* v, bool attend) override {
+    Layer& layer = layers_[size_t(il)];
+    ggml_tensor* keys = store(ctx, graph, layer.keys, k, layer.rows);
+    ggml_tensor* values = store(ctx, graph, layer.values, v, layer.rows);
+    if (!attend) return nullptr;
+    const int64_t dim = q->ne[0], n_head = q->ne[1], n_tokens = q->ne[2];
+    const int64_t group = config_.shape.group(), n_head_kv = config_.shape.n_head_kv;
+    ggml_tensor* queries = ggml_view_4d(ctx, q, dim, n_tokens, group, n_head_kv, q->nb[2], q->nb[1],
+                                        q->nb[1] * size_t(group), 0);
+    ggml_tensor* out =
+        ggml_flash_attn_ext(ctx, queries, entries(ctx, keys, layer), entries(ctx, values, layer),
+                            layer.mask, config_.attention_scale, 0, 0);
+    out = ggml_cont(ctx, ggml_permute(ctx, out, 0, 1, 3, 2));  // heads beside each other
+    return ggml_reshape_2d(ctx, out, dim * n_head, n_tokens);
+  }
+
+  void bind(KvCache& cache, int n_tokens) override {
+    for (size_t il = 0; il < layers_.size(); ++il) {
+      bind_rows(cache, int(il), n_tokens);
+      if (il == 0 || layers_[il].mask != layers_[0].mask) bind_mask(cache, int(il), n_tokens);
+    }
+  }
+
+ private:
+  struct Layer {
+    int n_entries = 0;                                 // padded
+    ggml_tensor *keys = nullptr, *values = nullptr;    // [head_dim, capacity, n_head_kv], strided
+    ggml_tensor* rows = nullptr;                       // I64 [n_tokens, n_head_kv]
+    ggml_tensor* mask = nullptr;                       // F16 [n_entries, n_tokens, 1, n_head_kv or 1]
+  };
+
+  /// The keys (values) of a layer where the cache holds them.
+  ggml_tensor* storage(ggml_context* ctx, int il, KvType type, size_t offset) {
+    const CacheGeometry& g = cache_->geometry();
+    const auto capacity = int64_t(cache_->head_stride() / g.entry_bytes());
+    ggml_tensor* t = ggml_new_tensor_3d(ctx, type == KvType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16,
+                                        g.head_dim, capacity, g.n_head_kv);
+    t->nb[1] = g.entry_bytes();
+    t->nb[2] = cache_->head_stride();
+    t->nb[3] = cache_->head_stride() * size_t(g.n_head_kv);
+    if (ggml_backend_tensor_alloc(memory_.get(), t, cache_->entries(il, 0) + offset) !=
+        GGML_STATUS_SUCCESS) {
+      throw Error(ErrorCode::internal, "the cache could not be shown to ggml");
+    }
+    return t;
+  }
+
+  static ggml_tensor* store(ggml_context* ctx, ggml_cgraph* graph, ggml_tensor* storage,
+                            ggml_tensor* fresh, ggml_tensor* rows) {
+    ggml_tensor* stored =
+        ggml_set_rows(ctx, storage, ggml_permute(ctx, fresh, 0, 2, 1, 3), rows);
+    ggml_build_forward_expand(graph, stored);
+    return stored;
+  }
+
+  static ggml_tensor* entries(ggml_context* ctx, ggml_tensor* stored, const Layer& layer) {
+    return ggml_view_4d(ctx, stored, stored->ne[0], layer.n_entries, 1, stored->ne[2],
+                        stored->nb[1], stored->nb[2], stored->nb[2], 0);
+  }
+
+  void bind_rows(const KvCache& cache, int il, int n_tokens) {
+    const int n_head_kv = cache.geometry().n_head_kv;
+    std::vector<int64_t> rows;
+    rows.reserve(size_t(n_tokens) * size_t(n_head_kv));
+    for (int h = 0; h < n_head_kv; ++h) {
+      for (int t = 0; t < n_tokens; ++t) rows.push_back(cache.length(il, h) + t);
+    }
+    ggml_backend_tensor_set(layers_[size_t(il)].rows, rows.data(), 0, rows.size() * sizeof(rows[0]));
+  }
+
+  void bind_mask(const KvCache& cache, int il, int n_tokens) {
+    const Layer& layer = layers_[size_t(il)];
+    const auto n = size_t(layer.n_entries);
+    const ggml_fp16_t hidden = ggml_fp32_to_fp16(-INFINITY);
+    std::vector<ggml_fp16_t> mask(n * size_t(n_tokens) * size_t(layer.mask->ne[3]), hidden);
+    auto row = mask.begin();
+    for (int h = 0; h < layer.mask->ne[3]; ++h) {
+      const auto positions = cache.positions(il, h);
+      const auto weights = cache.log_weights(il, h);
+      for (int t = 0; t < n_tokens; ++t, row += int64_t(n)) {
+        const auto visible = std::upper_bound(positions.begin(), positions.end(),
+                                              cache.next_position() + t) -
+                             positions.begin() + t + 1;
+        std::fill_n(row, visible, ggml_fp32_to_fp16(0));
+        std::transform(weights.begin(), weights.end(), row, ggml_fp32_to_fp16);
+      }
+    }
+    ggml_backend_tensor_set(layer.mask, mask.data(), 0, mask.size() * sizeof(mask[0]));
+  }
+
+  const ModelConfig& config_;
+  KvCache* cache_ = nullptr;
+  ggml_backend_buffer_ptr memory_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionOps> make_portable_ops(const ModelConfig& config) {
+  return std::make_unique<PortableOps>(config);
+}
+
+}  // namespace pith

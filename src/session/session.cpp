@@ -1,0 +1,290 @@
+#include "session/session.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/system.h"
+#include "base/timer.h"
+#include "build_info.hpp"
+
+namespace pith {
+namespace {
+
+SessionOptions with_defaults(SessionOptions options, const Model& model) {
+  if (options.threads <= 0) options.threads = physical_cores();
+  if (options.n_ctx <= 0) options.n_ctx = model.n_ctx_train();
+  if (options.n_ubatch <= 0) throw Error(ErrorCode::usage, "the ubatch must be at least 1 token");
+  return options;
+}
+
+CacheGeometry geometry_of(const ModelShape& shape, const SessionOptions& options) {
+  return {.n_layer = shape.n_layer,
+          .n_head_kv = shape.n_head_kv,
+          .head_dim = shape.head_dim,
+          .k_type = options.k_type,
+          .v_type = options.v_type,
+          .n_ctx = options.n_ctx};
+}
+
+/// Bytes of one entry as budgets count them: key, value and position.
+size_t counted_entry_bytes(const CacheGeometry& geometry) {
+  return geometry.entry_bytes() + sizeof(int32_t);
+}
+
+/// Indices [first, count) as a list.
+std::vector<int32_t> indices(int32_t first, size_t count) {
+  std::vector<int32_t> out(count);
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+void report(const Progress& progress, double share) {
+  if (progress && !progress(share)) throw Error(ErrorCode::interrupted, "interrupted");
+}
+
+/// Drops observed rows of one part from the front (keep) or from the back.
+void keep_rows(std::vector<float>& values, size_t rows, size_t first, size_t count) {
+  const size_t width = rows == 0 ? 0 : values.size() / rows;
+  values.erase(values.begin() + int64_t((first + count) * width), values.end());
+  values.erase(values.begin(), values.begin() + int64_t(first * width));
+}
+
+void keep_observed(Observation& seen, size_t first, size_t count) {
+  const size_t rows = seen.positions.size();
+  for (auto& q : seen.query) keep_rows(q, rows, first, count);
+  keep_rows(seen.residual, rows, first, count);
+  keep_rows(seen.logits, rows, first, count);
+  seen.positions.erase(seen.positions.begin() + int64_t(first + count), seen.positions.end());
+  seen.positions.erase(seen.positions.begin(), seen.positions.begin() + int64_t(first));
+}
+
+}  // namespace
+
+SessionImpl::SessionImpl(const Model& m, const SessionOptions& o)
+    : model(m),
+      options(with_defaults(o, m)),
+      engine(std::make_shared<Engine>(
+          m.impl()->weights, EngineOptions{.threads = options.threads,
+                                           .n_ubatch = options.n_ubatch,
+                                           .attention = options.attention})),
+      cache(geometry_of(m.shape(), options)) {
+  done.policy = "full";
+  done.time_s.load = m.impl()->load_s;
+  if (options.n_ctx > m.n_ctx_train()) {
+    done.notes.push_back("the context of " + std::to_string(options.n_ctx) +
+                         " tokens is past the " + std::to_string(m.n_ctx_train()) +
+                         " that the model was trained on");
+  }
+}
+
+SessionImpl::SessionImpl(const SessionImpl& other)
+    : model(other.model),
+      options(other.options),
+      engine(other.engine),
+      cache(other.cache.fork()),
+      seen(other.seen),
+      logits(other.logits),
+      done(other.done),
+      compressed(other.compressed) {}
+
+std::unique_ptr<SessionImpl> SessionImpl::fork() const {
+  return std::unique_ptr<SessionImpl>(new SessionImpl(*this));
+}
+
+void SessionImpl::check_fits(size_t n_tokens) const {
+  const int64_t room = int64_t(options.n_ctx) - cache.next_position();
+  if (int64_t(n_tokens) > room) {
+    throw Error(ErrorCode::memory, std::to_string(n_tokens) + " tokens do not fit: the context holds " +
+                                       std::to_string(options.n_ctx) + " and " +
+                                       std::to_string(cache.next_position()) +
+                                       " are taken; a larger context (-c) would do");
+  }
+  const int64_t need = int64_t(n_tokens) * model.shape().n_rows() *
+                       int64_t(counted_entry_bytes(cache.geometry()));
+  if (need > available_memory_bytes()) {
+    throw Error(ErrorCode::memory, "the cache of " + std::to_string(n_tokens) + " tokens takes " +
+                                       std::to_string(need >> 20) + " MiB and only " +
+                                       std::to_string(available_memory_bytes() >> 20) +
+                                       " MiB of memory are free");
+  }
+}
+
+void SessionImpl::prefill(std::span<const int32_t> tokens, int observe, const Progress& progress) {
+  if (tokens.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
+  check_fits(tokens.size());
+  const Timer timer;
+  const size_t observe_from = tokens.size() - std::min(tokens.size(), size_t(std::max(observe, 0)));
+  for (size_t at = 0; at < tokens.size();) {
+    report(progress, double(at) / double(tokens.size()));
+    const size_t n = std::min(tokens.size() - at, size_t(engine->max_tokens(cache)));
+    const size_t first = std::clamp(observe_from, at, at + n);
+    engine->run(cache,
+                {.tokens = tokens.subspan(at, n),
+                 .logit_rows = {},
+                 .observe_rows = indices(int32_t(first - at), at + n - first)},
+                logits, &seen);
+    at += n;
+    const size_t rows = std::min(seen.positions.size(), size_t(std::max(observe, 0)));
+    keep_observed(seen, seen.positions.size() - rows, rows);
+    done.time_s.prefill = timer.seconds();
+  }
+  report(progress, 1);
+}
+
+void SessionImpl::check_observed(const Policy& policy) const {
+  if (policy.positions() > 0 && seen.positions.empty()) {
+    throw Error(ErrorCode::usage, "policy " + policy.row().name +
+                                      " reads the prompt's last positions, and none were observed");
+  }
+}
+
+Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Progress& progress,
+                       Receipt& record) const {
+  check_observed(policy);
+  const ModelShape& shape = model.shape();
+  const auto view = view_of(cache, shape);
+  const Observation tail = seen.tail(policy.positions());
+  const Protection protection = fit_protection(keep_total, shape.n_rows(), options.protection);
+  const PolicyContext context{.cache = *view,
+                              .seen = tail,
+                              .weights = *model.impl()->view,
+                              .protection = protection,
+                              .keep_total = keep_total,
+                              .threads = options.threads,
+                              .scratch_bytes = options.scratch_bytes,
+                              .progress = progress};
+  const Timer scoring;
+  const Scores scores = policy.score(context);
+  record.time_s.score = scoring.seconds();
+  const Timer selecting;
+  Plan plan = policy.select(scores, context);
+  record.time_s.select = selecting.seconds();
+  record.scratch_peak = plan.scratch_peak;
+  record.notes.insert(record.notes.end(), plan.notes.begin(), plan.notes.end());
+  record.entries_protected = 0;
+  for (int r = 0; r < shape.n_rows(); ++r) {
+    record.entries_protected +=
+        std::min(cache.length(r / shape.n_head_kv, r % shape.n_head_kv),
+                 protection.sinks + protection.window);
+  }
+  return plan;
+}
+
+Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
+                              const Progress& progress) {
+  Receipt next = done;
+  describe_cache(next);
+  next.entries_full = next.entries_kept;
+  next.bytes_full = next.bytes_kept;
+  next.resident_full = next.resident_kept;
+  next.policy = policy.spec();
+  next.budget_requested = budget.text();
+  if (next.entries_full == 0) throw Error(ErrorCode::usage, "there is nothing to compress yet");
+  const int64_t keep_total = budget.total_entries(next.entries_full, model.shape().n_rows(),
+                                                  counted_entry_bytes(cache.geometry()));
+  if (policy.keeps_all() || keep_total >= next.entries_full) {
+    if (!policy.keeps_all()) next.notes.push_back("the budget holds the whole cache");
+    next.entries_protected = next.entries_full;
+  } else {
+    const Plan made = plan(policy, keep_total, progress, next);
+    const Timer applying;
+    cache.apply(made);
+    next.time_s.apply = applying.seconds();
+  }
+  describe_cache(next);
+  compressed = true;
+  done = std::move(next);
+  return receipt();
+}
+
+std::span<const float> SessionImpl::decode(int32_t token) {
+  check_fits(1);
+  const Timer timer;
+  const int32_t row = 0;
+  engine->run(cache, {.tokens = {&token, 1}, .logit_rows = {&row, 1}, .observe_rows = {}}, logits,
+              nullptr);
+  done.time_s.decode += timer.seconds();
+  ++done.tokens_generated;
+  return logits;
+}
+
+std::vector<float> SessionImpl::evaluate(std::span<const int32_t> tokens) {
+  check_fits(tokens.size());
+  std::vector<float> all;
+  all.reserve(tokens.size() * size_t(model.shape().n_vocab));
+  for (size_t at = 0; at < tokens.size();) {
+    const size_t n = std::min(tokens.size() - at, size_t(engine->max_tokens(cache)));
+    engine->run(cache,
+                {.tokens = tokens.subspan(at, n), .logit_rows = indices(0, n), .observe_rows = {}},
+                logits, nullptr);
+    all.insert(all.end(), logits.begin(), logits.end());
+    at += n;
+  }
+  return all;
+}
+
+void SessionImpl::trim(int32_t position) {
+  cache.trim(position);
+  const auto stays = std::lower_bound(seen.positions.begin(), seen.positions.end(), position);
+  keep_observed(seen, 0, size_t(stays - seen.positions.begin()));
+}
+
+void SessionImpl::describe_cache(Receipt& receipt) const {
+  const CacheGeometry& g = cache.geometry();
+  const CacheBytes bytes = cache.bytes();
+  receipt.n_tokens = cache.next_position();
+  receipt.entries_kept = cache.total_entries();
+  receipt.bytes_kept = int64_t(bytes.total());
+  receipt.resident_kept = int64_t(bytes.resident);
+  receipt.kept.assign(size_t(g.n_layer), {});
+  for (int il = 0; il < g.n_layer; ++il) {
+    for (int h = 0; h < g.n_head_kv; ++h) receipt.kept[size_t(il)].push_back(cache.length(il, h));
+  }
+}
+
+Receipt SessionImpl::receipt() const {
+  Receipt receipt = done;
+  if (!compressed) {
+    describe_cache(receipt);
+    receipt.entries_full = receipt.entries_kept;
+    receipt.bytes_full = receipt.bytes_kept;
+    receipt.resident_full = receipt.resident_kept;
+  }
+  receipt.decode_tok_s = receipt.time_s.decode > 0
+                             ? double(receipt.tokens_generated) / receipt.time_s.decode
+                             : 0;
+  receipt.peak_rss_bytes = peak_rss_bytes();
+  receipt.threads = options.threads;
+  receipt.backend = engine->backend();
+  receipt.version = PITH_VERSION;
+  receipt.commit = PITH_COMMIT;
+  return receipt;
+}
+
+Session::Session(const Model& model, const SessionOptions& options)
+    : impl_(std::make_unique<SessionImpl>(model, options)) {}
+Session::Session(std::unique_ptr<SessionImpl> impl) : impl_(std::move(impl)) {}
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+void Session::prefill(std::span<const int32_t> tokens, int observe, const Progress& progress) {
+  impl_->prefill(tokens, observe, progress);
+}
+
+Receipt Session::compress(std::string_view policy, std::string_view budget,
+                          const Progress& progress) {
+  return impl_->compress(Policy::parse(policy), Budget::parse(budget), progress);
+}
+
+std::span<const float> Session::decode(int32_t token) { return impl_->decode(token); }
+std::vector<float> Session::evaluate(std::span<const int32_t> tokens) {
+  return impl_->evaluate(tokens);
+}
+Session Session::fork() const { return Session(impl_->fork()); }
+void Session::trim(int32_t position) { impl_->trim(position); }
+int32_t Session::next_position() const { return impl_->cache.next_position(); }
+const Model& Session::model() const { return impl_->model; }
+Receipt Session::receipt() const { return impl_->receipt(); }
+
+}  // namespace pith
