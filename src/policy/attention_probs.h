@@ -15,6 +15,12 @@ struct AttentionProbs {
   float at(int entry, int row) const { return alpha[size_t(entry) * size_t(rows) + size_t(row)]; }
 };
 
+/// Observed positions that a `count` of the last ones really has: fewer where fewer were seen.
+int observed_count(const PolicyContext& context, int count);
+
+/// Working memory of attention_probs, its result counted.
+size_t attention_probs_bytes(const PolicyContext& context, int layer, int head_kv, int count);
+
 /// Attention of the last `count` observed positions (fewer where fewer were seen) of a (layer, KV
 /// head). A position sees the entries at its own position and before; log-weights count. Recomputed
 /// from the observed queries and the cache's keys: one matrix product.

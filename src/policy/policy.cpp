@@ -1,0 +1,113 @@
+#include "policy/policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "policy/knobs.h"
+#include "policy/protection.h"
+#include "policy/spec.h"
+#include "policy/text.h"
+
+namespace pith {
+
+namespace {
+
+template <class Row>
+const Row& find_row(std::span<const Row> rows, const std::string& name, const std::string& what) {
+  std::vector<std::string> names;
+  for (const Row& row : rows) {
+    if (row.name == name) return row;
+    names.push_back(row.name);
+  }
+  throw Error(ErrorCode::usage, "unknown " + what + " " + quoted(name) + ": did you mean " +
+                                    nearest(name, names) + "?");
+}
+
+[[noreturn]] void bug(const std::string& spec, const std::string& what) {
+  throw Error(ErrorCode::internal, spec + ": " + what);
+}
+
+void check_scores(const std::string& spec, const Scores& scores, const PolicyContext& context) {
+  const ModelShape& shape = context.cache.shape();
+  if (scores.rows.size() != size_t(shape.n_rows())) bug(spec, "scores of some heads are missing");
+  for (int row = 0; row < shape.n_rows(); ++row) {
+    const auto& values = scores.rows[size_t(row)];
+    const int length = context.cache.length(row / shape.n_head_kv, row % shape.n_head_kv);
+    if (values.size() != size_t(length)) bug(spec, "scores of some entries are missing");
+    const auto [first, last] = eligible_entries(length, context.protection);
+    if (std::any_of(values.begin() + first, values.begin() + last,
+                    [](float score) { return std::isnan(score); })) {
+      bug(spec, "a score is not a number in layer " + std::to_string(row / shape.n_head_kv));
+    }
+  }
+}
+
+void check_quotas(const std::string& spec, const std::vector<int>& quotas, const RowLimits& limits,
+                  int64_t total) {
+  const bool in_limits =
+      quotas.size() == limits.most.size() &&
+      std::equal(limits.least.begin(), limits.least.end(), quotas.begin(), std::less_equal<>()) &&
+      std::equal(quotas.begin(), quotas.end(), limits.most.begin(), std::less_equal<>());
+  if (!in_limits || std::accumulate(quotas.begin(), quotas.end(), int64_t{0}) != total) {
+    bug(spec, "the budget rule broke its limits");
+  }
+}
+
+/// The protected entries of a row and the best of the rest, `quota` together, ascending.
+std::vector<int32_t> best_entries(const std::vector<float>& scores, const Protection& protection,
+                                  int quota) {
+  std::vector<int32_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto eligible = eligible_entries(int(scores.size()), protection);
+  const auto first = order.begin() + eligible.first;
+  const auto last = order.begin() + eligible.last;
+  const auto better = [&](int32_t a, int32_t b) {
+    const float score_a = scores[size_t(a)];
+    const float score_b = scores[size_t(b)];
+    return score_a != score_b ? score_a > score_b : a > b;
+  };
+  const int evicted = int(scores.size()) - quota;
+  std::nth_element(first, last - evicted, last, better);
+  order.erase(last - evicted, last);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+}  // namespace
+
+Policy Policy::parse(std::string_view text) {
+  const Spec spec = parse_spec(text);
+  Policy policy;
+  policy.row_ = &find_row(score_rows(), spec.score.name, "policy");
+  const KnobValues knobs = resolve_knobs(policy.row_->knobs, spec.score);
+  policy.scorer_ = policy.row_->make(knobs);
+  policy.spec_ = spec_text(policy.row_->name, policy.row_->knobs, knobs);
+  if (policy.keeps_all()) {
+    if (!spec.rule) return policy;
+    throw Error(ErrorCode::usage, policy.spec_ + " keeps everything and takes no budget rule");
+  }
+  const SpecPart part = spec.rule.value_or(SpecPart{.name = policy.row_->budget, .arguments = {}});
+  const BudgetRow& rule = find_row(budget_rows(), part.name, "budget rule");
+  const KnobValues rule_knobs = resolve_knobs(rule.knobs, part);
+  policy.rule_ = rule.make(rule_knobs);
+  policy.spec_ += "+" + spec_text(rule.name, rule.knobs, rule_knobs);
+  return policy;
+}
+
+Plan Policy::select(const Scores& scores, const PolicyContext& context) const {
+  check_scores(spec_, scores, context);
+  const RowLimits limits = row_limits(context);
+  const int64_t total = kept_entries(limits, context.keep_total);
+  const auto quotas = rule_->quotas(scores, context);
+  check_quotas(spec_, quotas, limits, total);
+
+  Plan plan{.rows = {}, .notes = scores.notes, .scratch_peak = scores.scratch_peak};
+  for (size_t row = 0; row < quotas.size(); ++row) {
+    plan.rows.push_back({.keep = best_entries(scores.rows[row], context.protection, quotas[row]),
+                         .log_weight = {}});
+  }
+  return plan;
+}
+
+}  // namespace pith

@@ -1,0 +1,66 @@
+#include "policy/score_rows.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "base/parallel.h"
+
+namespace pith {
+
+namespace {
+
+void report(const PolicyContext& context, double share) {
+  if (context.progress && !context.progress(share)) {
+    throw Error(ErrorCode::interrupted, "stopped while scoring cache entries");
+  }
+}
+
+size_t most_row_bytes(const ModelShape& shape, const std::function<size_t(int, int)>& row_bytes) {
+  size_t most = 1;
+  for (int row = 0; row < shape.n_rows(); ++row) {
+    most = std::max(most, row_bytes(row / shape.n_head_kv, row % shape.n_head_kv));
+  }
+  return most;
+}
+
+/// Threads that may score at once.
+int affordable_threads(const PolicyContext& context, size_t bytes) {
+  if (bytes > context.scratch_bytes) {
+    throw Error(ErrorCode::memory, "scoring one head needs " + std::to_string(bytes) +
+                                       " bytes of scratch, the limit is " +
+                                       std::to_string(context.scratch_bytes));
+  }
+  const auto most = size_t(std::clamp(context.threads, 1, context.cache.shape().n_rows()));
+  return int(std::min(most, context.scratch_bytes / bytes));
+}
+
+}  // namespace
+
+Scores score_each_row(const PolicyContext& context,
+                      const std::function<size_t(int, int)>& row_bytes,
+                      const std::function<void(const ScoredRow&)>& score_row) {
+  const ModelShape& shape = context.cache.shape();
+  const size_t bytes = most_row_bytes(shape, row_bytes);
+  const int threads = affordable_threads(context, bytes);
+  Scores scores;
+  scores.rows.resize(size_t(shape.n_rows()));
+  scores.scratch_peak = bytes * size_t(threads);
+
+  report(context, 0);
+  std::atomic<int> done{0};
+  parallel_for(shape.n_rows(), threads, [&, caller = std::this_thread::get_id()](int row) {
+    const int layer = row / shape.n_head_kv;
+    const int head_kv = row % shape.n_head_kv;
+    auto& out = scores.rows[size_t(row)];
+    out.resize(size_t(context.cache.length(layer, head_kv)));
+    score_row({.layer = layer, .head_kv = head_kv, .scores = out});
+    const int finished = ++done;
+    if (std::this_thread::get_id() == caller) report(context, double(finished) / shape.n_rows());
+  });
+  report(context, 1);
+  return scores;
+}
+
+}  // namespace pith

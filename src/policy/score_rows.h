@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "pith/policy.hpp"
+
+namespace pith {
+
+/// One (layer, KV head) of a cache that is being scored.
+struct ScoredRow {
+  int layer = 0;
+  int head_kv = 0;
+  std::span<float> scores;  ///< [length], to be filled
+};
+
+/// Scores made one (layer, KV head) at a time by `score_row`, on up to context.threads threads;
+/// fewer where each needs so much memory that together they would pass context.scratch_bytes.
+/// `row_bytes(layer, head_kv)` is the working memory of one call. context.progress is called from
+/// this thread only. Throws Error(memory) where one row alone passes scratch_bytes, and
+/// Error(interrupted).
+Scores score_each_row(const PolicyContext& context,
+                      const std::function<size_t(int layer, int head_kv)>& row_bytes,
+                      const std::function<void(const ScoredRow&)>& score_row);
+
+}  // namespace pith
