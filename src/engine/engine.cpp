@@ -84,8 +84,9 @@ Engine::Engine(std::shared_ptr<const ModelWeights> weights, const EngineOptions&
   ggml_backend_cpu_set_n_threads(impl_->backend.get(), options.threads);
   ggml_backend_cpu_set_threadpool(impl_->backend.get(), impl_->pool.get());
   const ModelConfig& config = impl_->weights->config();
-  impl_->ops = options.attention == AttentionPath::ragged ? make_ragged_ops(config)
-                                                          : make_portable_ops(config);
+  impl_->ops = options.attention == AttentionPath::ragged
+                   ? make_ragged_ops(config, options.threads)
+                   : make_portable_ops(config);
 }
 
 Engine::~Engine() = default;
@@ -96,6 +97,8 @@ const EngineOptions& Engine::options() const { return impl_->options; }
 int Engine::max_tokens(const KvCache& cache) const {
   return impl_->ops->max_tokens(cache, impl_->options.n_ubatch);
 }
+
+double Engine::attention_seconds() const { return impl_->ops->seconds(); }
 
 std::string Engine::backend() const {
   const bool ragged = impl_->options.attention == AttentionPath::ragged;

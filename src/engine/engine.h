@@ -43,6 +43,8 @@ class Engine {
   const ModelWeights& weights() const;
   const EngineOptions& options() const;
   std::string backend() const;
+  /// Seconds spent in attention by all run() so far; 0 on the portable path, which cannot tell.
+  double attention_seconds() const;
 
  private:
   struct Impl;

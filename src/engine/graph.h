@@ -34,9 +34,12 @@ class AttentionOps {
   /// Called before each run, with the graph's memory in place: fills inputs for n_tokens tokens at
   /// cache.next_position().
   virtual void bind(KvCache& cache, int n_tokens) = 0;
+
+  /// Seconds spent attending since the start, as the first thread saw it; 0 where not known.
+  virtual double seconds() const { return 0; }
 };
 
-std::unique_ptr<AttentionOps> make_ragged_ops(const ModelConfig& config);
+std::unique_ptr<AttentionOps> make_ragged_ops(const ModelConfig& config, int threads);
 std::unique_ptr<AttentionOps> make_portable_ops(const ModelConfig& config);
 
 /// What a graph was built for.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/timer.h"
 #include "engine/attention.h"
 #include "engine/graph.h"
 
@@ -17,8 +18,8 @@ int entries_up_to(std::span<const int32_t> positions, int32_t p) {
 /// up when they run, so one graph serves every length.
 class RaggedOps final : public AttentionOps {
  public:
-  explicit RaggedOps(const ModelConfig& config)
-      : config_(config), layers_(size_t(config.shape.n_layer)) {
+  RaggedOps(const ModelConfig& config, int threads)
+      : config_(config), threads_(threads), layers_(size_t(config.shape.n_layer)) {
     for (size_t il = 0; il < layers_.size(); ++il) {
       layers_[il].ops = this;
       layers_[il].index = int(il);
@@ -44,6 +45,8 @@ class RaggedOps final : public AttentionOps {
                           attend_entries, GGML_N_TASKS_MAX, userdata);
   }
 
+  double seconds() const override { return seconds_; }
+
   void bind(KvCache& cache, int n_tokens) override {
     cache_ = &cache;
     shape_ = {.n_tokens = n_tokens,
@@ -55,6 +58,8 @@ class RaggedOps final : public AttentionOps {
               .stride = cache.geometry().entry_bytes(),
               .value_offset = cache.geometry().key_bytes(),
               .scale = config_.attention_scale};
+    // Preparing every layer here takes the memory that the nodes will need: none is asked for, and
+    // nothing can throw, on ggml's threads.
     for (Layer& layer : layers_) bind_layer(layer, n_tokens);
   }
 
@@ -64,7 +69,6 @@ class RaggedOps final : public AttentionOps {
     int index = 0;
     std::vector<HeadEntries> heads;
     std::vector<std::vector<int>> visible;  // per KV head [n_tokens]
-    RaggedAttention attention;
   };
 
   void bind_layer(Layer& layer, int n_tokens) {
@@ -82,7 +86,7 @@ class RaggedOps final : public AttentionOps {
                         .n_weights = int(weights.size()),
                         .visible = visible.data()};
     }
-    layer.attention.prepare(shape_, layer.heads);
+    attention_.prepare(shape_, layer.heads, threads_);
   }
 
   static void store_entries(ggml_tensor* dst, int ith, int nth, void* userdata) {
@@ -98,23 +102,30 @@ class RaggedOps final : public AttentionOps {
         ops.cache_->write_entry(layer.index, h, index, k + at, v + at);
       }
     }
+    if (ith == 0) layer.ops->attention_.prepare(ops.shape_, layer.heads, ops.threads_);
   }
 
   static void attend_entries(ggml_tensor* dst, int ith, int nth, void* userdata) {
-    static_cast<Layer*>(userdata)->attention.run(static_cast<const float*>(dst->src[0]->data),
-                                                 static_cast<float*>(dst->data), ith, nth);
+    auto& layer = *static_cast<Layer*>(userdata);
+    const Timer timer;
+    layer.ops->attention_.run(static_cast<const float*>(dst->src[0]->data),
+                              static_cast<float*>(dst->data), ith, nth);
+    if (ith == 0) layer.ops->seconds_ += timer.seconds();
   }
 
   const ModelConfig& config_;
+  int threads_;
   std::vector<Layer> layers_;
+  RaggedAttention attention_;  // of the layer that is running
   AttentionShape shape_;
   KvCache* cache_ = nullptr;
+  double seconds_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<AttentionOps> make_ragged_ops(const ModelConfig& config) {
-  return std::make_unique<RaggedOps>(config);
+std::unique_ptr<AttentionOps> make_ragged_ops(const ModelConfig& config, int threads) {
+  return std::make_unique<RaggedOps>(config, threads);
 }
 
 }  // namespace pith
