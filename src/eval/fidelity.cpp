@@ -1,0 +1,224 @@
+#include "eval/fidelity.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/parallel.h"
+#include "eval/metrics.h"
+#include "policy/policy.h"
+#include "session/session.h"
+
+namespace pith {
+namespace {
+
+/// Tokens evaluated at once: bounds the logits held beside the full cache's.
+constexpr size_t kChunk = 128;
+
+/// Positions of a row whose predictions count.
+std::vector<size_t> scored_positions(const FidelityRow& row) {
+  std::vector<size_t> positions;
+  for (size_t j = 0; j < row.score.size(); ++j) {
+    if (row.score[j] == 1) positions.push_back(j);
+  }
+  return positions;
+}
+
+/// Logits [scored, n_vocab] of the scored positions, teacher-forced over the continuation.
+std::vector<float> scored_logits(Session& session, const FidelityRow& row) {
+  const auto n_vocab = size_t(session.model().shape().n_vocab);
+  const std::span<const int32_t> tokens = row.continuation;
+  std::vector<float> kept;
+  for (size_t first = 0; first < tokens.size(); first += kChunk) {
+    const size_t count = std::min(kChunk, tokens.size() - first);
+    const std::vector<float> logits = session.evaluate(tokens.subspan(first, count));
+    for (size_t j = 0; j < count; ++j) {
+      if (row.score[first + j] == 0) continue;
+      const auto begin = logits.begin() + int64_t(j * n_vocab);
+      kept.insert(kept.end(), begin, begin + int64_t(n_vocab));
+    }
+  }
+  return kept;
+}
+
+std::optional<int32_t> token_after(const FidelityRow& row, size_t position) {
+  if (position + 1 == row.continuation.size()) return std::nullopt;
+  return row.continuation[position + 1];
+}
+
+void fill_metrics(RowFidelity& result, std::span<const PredictionChange> changes) {
+  double same = 0, dnll = 0, squared = 0, followed = 0;
+  for (const PredictionChange& change : changes) {
+    if (!std::isfinite(change.kl)) {
+      throw Error(ErrorCode::internal, "the logits are not finite in row " + result.id);
+    }
+    result.kl.push_back(change.kl);
+    same += change.same_top ? 1 : 0;
+    if (!change.dnll) continue;
+    dnll += *change.dnll;
+    squared += *change.dp * *change.dp;
+    ++followed;
+  }
+  result.same_top = same / double(changes.size());
+  result.dnll = dnll / followed;
+  result.mean_squared_dp = squared / followed;
+}
+
+/// Greedy continuation of `count` tokens, the first of which is given; shorter at an end token.
+std::vector<int32_t> greedy(Session session, int32_t token, int count) {
+  std::vector<int32_t> tokens{token};
+  while (int(tokens.size()) < count && !session.model().is_end(tokens.back())) {
+    tokens.push_back(argmax(session.decode(tokens.back())));
+  }
+  return tokens;
+}
+
+std::optional<int> first_difference(std::span<const int32_t> a, std::span<const int32_t> b) {
+  const auto [at, other] = std::ranges::mismatch(a, b);
+  if (at == a.end() && other == b.end()) return std::nullopt;
+  return int(at - a.begin());
+}
+
+/// One row of the protocol: the read context and what the full cache made of it.
+class RowRun {
+ public:
+  RowRun(const Model& model, const FidelityRow& row, const FidelityOptions& options,
+         const Progress& progress)
+      : row_(row),
+        options_(options),
+        base_(model, options.session),
+        scored_(scored_positions(row)) {
+    base_.prefill(row.context, observed(), progress);
+    Session full = base_.fork();
+    full_logits_ = scored_logits(full, row);
+    if (options.diverge > 0) {
+      const auto n_vocab = size_t(model.shape().n_vocab);
+      first_token_ = argmax(std::span(base_.impl().seen.logits).last(n_vocab));
+      full_greedy_ = greedy(base_.fork(), first_token_, options.diverge);
+    }
+  }
+
+  RowFidelity measure(const FidelityCase& cell, const Progress& progress) const {
+    RowFidelity result;
+    result.id = row_.id;
+    result.kind = row_.kind;
+    Session session = base_.fork();
+    result.receipt = session.compress(cell.policy, cell.budget, progress);
+    if (options_.diverge > 0) {
+      const auto own = greedy(session.fork(), first_token_, options_.diverge);
+      result.divergence = first_difference(full_greedy_, own);
+    }
+    fill_metrics(result, changes(scored_logits(session, row_)));
+    return result;
+  }
+
+ private:
+  /// Scoring positions to remember: the most that any policy reads, and the last one, whose logits
+  /// start the free run.
+  int observed() const {
+    int most = 1;
+    for (const FidelityCase& cell : options_.cases) {
+      most = std::max(most, Policy::parse(cell.policy).positions());
+    }
+    return most;
+  }
+
+  std::vector<PredictionChange> changes(const std::vector<float>& logits) const {
+    const size_t n_vocab = full_logits_.size() / scored_.size();
+    std::vector<PredictionChange> out(scored_.size());
+    parallel_for(int(scored_.size()), base_.receipt().threads, [&](int i) {
+      const size_t at = size_t(i) * n_vocab;
+      out[size_t(i)] = compare_logits(std::span(full_logits_).subspan(at, n_vocab),
+                                      std::span(logits).subspan(at, n_vocab),
+                                      token_after(row_, scored_[size_t(i)]));
+    });
+    return out;
+  }
+
+  const FidelityRow& row_;
+  const FidelityOptions& options_;
+  Session base_;
+  std::vector<size_t> scored_;
+  std::vector<float> full_logits_;  // [scored, n_vocab]
+  int32_t first_token_ = 0;
+  std::vector<int32_t> full_greedy_;
+};
+
+/// Progress of a part that goes from `from` to `to` of the whole.
+Progress part(const Progress& whole, double from, double to) {
+  if (!whole) return {};
+  return [&whole, from, to](double share) { return whole(from + share * (to - from)); };
+}
+
+std::vector<RowFidelity> run_row(const Model& model, const FidelityRow& row,
+                                 const FidelityOptions& options, const Progress& progress) {
+  // Reading the context and the cases take about half of the time each at usual sizes.
+  constexpr double kReading = 0.5;
+  const RowRun run(model, row, options, part(progress, 0, kReading));
+  std::vector<RowFidelity> results;
+  const auto n_cases = double(options.cases.size());
+  for (const FidelityCase& cell : options.cases) {
+    const double from = kReading + (1 - kReading) * double(results.size()) / n_cases;
+    if (progress && !progress(from)) throw Error(ErrorCode::interrupted, "interrupted");
+    try {
+      results.push_back(run.measure(cell, part(progress, from, from + (1 - kReading) / n_cases)));
+    } catch (const Error& e) {
+      throw Error(e.code(),
+                  cell.policy + " at " + cell.budget + ", row " + row.id + ": " + e.what());
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
+void run_fidelity(const Model& model, std::span<const FidelityRow> rows,
+                  const FidelityOptions& options, const FidelitySink& sink,
+                  const Progress& progress) {
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const auto n_rows = double(rows.size());
+    const Progress row_progress = part(progress, double(r) / n_rows, double(r + 1) / n_rows);
+    sink(run_row(model, rows[r], options, row_progress));
+  }
+}
+
+std::span<const std::string> reference_policies() {
+  static const std::array<std::string, 3> kPolicies{"full", "random", "streaming"};
+  return kPolicies;
+}
+
+std::vector<FidelityCase> make_cases(std::span<const std::string> policies,
+                                     std::span<const std::string> budgets,
+                                     std::span<const std::string> always,
+                                     std::vector<std::string>& notes) {
+  for (const std::string& budget : budgets) Budget::parse(budget);
+  std::vector<Policy> parsed;
+  auto add = [&](const std::string& spec) {
+    Policy policy = Policy::parse(spec);
+    if (std::ranges::find(parsed, policy.spec(), &Policy::spec) == parsed.end()) {
+      parsed.push_back(std::move(policy));
+    }
+  };
+  auto asked = [&](const std::string& name) {
+    return std::ranges::any_of(
+        policies, [&](const std::string& spec) { return Policy::parse(spec).row().name == name; });
+  };
+  for (const std::string& name : always) {
+    if (asked(name)) continue;
+    add(name);
+    notes.push_back(name + " added for reference");
+  }
+  for (const std::string& spec : policies) add(spec);
+
+  std::vector<FidelityCase> cases;
+  for (const Policy& policy : parsed) {
+    if (policy.keeps_all()) {
+      cases.push_back({policy.spec(), "100%"});
+      continue;
+    }
+    for (const std::string& budget : budgets) cases.push_back({policy.spec(), budget});
+  }
+  return cases;
+}
+
+}  // namespace pith

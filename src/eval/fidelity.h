@@ -1,0 +1,62 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "eval/rows.h"
+#include "pith/pith.hpp"
+
+namespace pith {
+
+/// One cell of a comparison: a policy spec at a budget, both as `Session::compress` takes them.
+struct FidelityCase {
+  std::string policy;
+  std::string budget;
+};
+
+struct FidelityOptions {
+  std::vector<FidelityCase> cases;
+  SessionOptions session;
+  int diverge = 0;  ///< tokens of the free greedy run; 0: none
+};
+
+/// How one row fared under one case.
+struct RowFidelity {
+  std::string id, kind;
+  std::vector<double> kl;  ///< of each scored position, nats
+  double same_top = 0;     ///< share of scored positions
+  /// Means over the scored positions with a following token; NaN where there are none.
+  double dnll = 0, mean_squared_dp = 0;
+  /// First index where the greedy continuations differ; absent where they agree throughout.
+  std::optional<int> divergence;
+  Receipt receipt;
+};
+
+/// Called after each row with its results in the order of the cases, so that what is there stays
+/// paired when a run is stopped.
+using FidelitySink = std::function<void(std::span<const RowFidelity>)>;
+
+/// Compares each case with the full cache of the same model on each row: the context is read once;
+/// a fork of it evaluates the continuation, teacher-forced, with the full cache; then for each case
+/// a fork is compressed (the whole context, no token held back) and evaluates the same tokens.
+/// Position j counts where score[j] = 1. Errors of a policy are passed on with its name and row.
+/// Throws Error(interrupted) where `progress` says so; rows before it have reached the sink.
+void run_fidelity(const Model& model, std::span<const FidelityRow> rows,
+                  const FidelityOptions& options, const FidelitySink& sink,
+                  const Progress& progress = {});
+
+/// Checks specs and budgets and makes the list of cases: each policy at each budget, `full` once at
+/// 100%. Policies of `always` that are missing are added in front, each named in `notes`. Specs are
+/// written out with all defaults; equal ones count once.
+std::vector<FidelityCase> make_cases(std::span<const std::string> policies,
+                                     std::span<const std::string> budgets,
+                                     std::span<const std::string> always,
+                                     std::vector<std::string>& notes);
+
+/// The policies that every honest table shows.
+std::span<const std::string> reference_policies();
+
+}  // namespace pith

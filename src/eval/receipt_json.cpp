@@ -1,0 +1,53 @@
+#include "eval/receipt_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace pith {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json times(const PhaseTimes& t) {
+  return {{"load", t.load},     {"prefill", t.prefill}, {"observe", t.observe}, {"score", t.score},
+          {"select", t.select}, {"apply", t.apply},     {"decode", t.decode}};
+}
+
+Json layers(const std::vector<std::vector<int>>& kept) {
+  Json out = Json::array();
+  for (size_t layer = 0; layer < kept.size(); ++layer) {
+    out.push_back({{"layer", layer}, {"kind", "global"}, {"kept", kept[layer]}});
+  }
+  return out;
+}
+
+}  // namespace
+
+Json to_json(const Receipt& receipt) {
+  return {{"policy", receipt.policy},
+          {"budget_requested", receipt.budget_requested},
+          {"n_tokens", receipt.n_tokens},
+          {"entries_full", receipt.entries_full},
+          {"entries_kept", receipt.entries_kept},
+          {"entries_protected", receipt.entries_protected},
+          {"bytes_full", receipt.bytes_full},
+          {"bytes_kept", receipt.bytes_kept},
+          {"resident_full", receipt.resident_full},
+          {"resident_kept", receipt.resident_kept},
+          {"scratch_peak", receipt.scratch_peak},
+          {"per_layer", layers(receipt.kept)},
+          {"time_s", times(receipt.time_s)},
+          {"tokens_generated", receipt.tokens_generated},
+          {"decode_tok_s", receipt.decode_tok_s},
+          {"peak_rss_bytes", receipt.peak_rss_bytes},
+          {"threads", receipt.threads},
+          {"backend", receipt.backend},
+          {"version", receipt.version},
+          {"commit", receipt.commit},
+          {"notes", receipt.notes}};
+}
+
+Json to_json(const Machine& machine) {
+  return {{"cpu", machine.cpu}, {"cores", machine.cores}, {"os", machine.os}};
+}
+
+}  // namespace pith
