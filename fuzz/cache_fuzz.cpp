@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "support/cache_driver.h"
+#include "support/cache_driver.hpp"
 
 /// A difference from the reference leaves as an exception, which the fuzzer reports as a crash.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

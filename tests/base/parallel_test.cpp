@@ -71,7 +71,7 @@ TEST(ParallelFor, StopsEarlyOnFailure) {
 TEST(ParallelFor, NestsInItself) {
   std::vector<std::atomic<int>> calls(12);
   parallel_for(3, 2, [&](int outer) {
-    parallel_for(4, 2, [&](int inner) { ++calls[size_t(outer * 4 + inner)]; });
+    parallel_for(4, 2, [&](int inner) { ++calls.at(size_t(outer) * 4 + size_t(inner)); });
   });
   for (const auto& n : calls) EXPECT_EQ(n, 1);
 }

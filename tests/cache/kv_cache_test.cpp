@@ -2,14 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <limits>
-#include <numeric>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "support/cache_driver.h"
+#include "support/cache_driver.hpp"
 
 namespace pith {
 namespace {
@@ -192,6 +194,7 @@ TEST(KvCache, EntriesMayBeWrittenFromSeveralThreads) {
   constexpr int kEntries = 1000, kThreads = 4;
   KvCache cache({.n_layer = 1, .n_head_kv = 1, .head_dim = 2, .n_ctx = kEntries});
   std::vector<std::jthread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&cache, t] {
       for (int i = t; i < kEntries; i += kThreads) {

@@ -1,10 +1,10 @@
-#include "support/cache_driver.h"
+#pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,11 +14,10 @@
 #include "reference/cache.hpp"
 
 namespace pith::testing {
-namespace {
 
-constexpr size_t kMostSequences = 3;
+inline constexpr size_t kMostSequences = 3;
 
-void expect(bool holds, const std::string& what) {
+inline void expect(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error(what);
 }
 
@@ -40,22 +39,22 @@ class Choices {
   std::span<const uint8_t> bytes_;
 };
 
-uint32_t mix(uint32_t x) {
+inline uint32_t mix(uint32_t x) {
   x = (x ^ (x >> 16)) * 0x7feb352dU;
   x = (x ^ (x >> 15)) * 0x846ca68bU;
   return x ^ (x >> 16);
 }
 
 /// Sixteenths below 128: exact in f16, so that no type rounds.
-float exact_number(uint32_t seed) { return float(int(mix(seed) % 4096) - 2048) / 16; }
+inline float exact_number(uint32_t seed) { return float(int(mix(seed) % 4096) - 2048) / 16; }
 
-std::vector<float> exact_vector(int size, uint32_t seed) {
+inline std::vector<float> exact_vector(int size, uint32_t seed) {
   std::vector<float> numbers(static_cast<size_t>(size));
   for (float& number : numbers) number = exact_number(seed++);
   return numbers;
 }
 
-CacheGeometry choose_geometry(Choices& choices) {
+inline CacheGeometry choose_geometry(Choices& choices) {
   constexpr int kHeadDims[] = {1, 2, 8, 20, 64, 128};
   return {.n_layer = int(1 + choices.byte() % 3),
           .n_head_kv = int(1 + choices.byte() % 3),
@@ -65,15 +64,16 @@ CacheGeometry choose_geometry(Choices& choices) {
           .n_ctx = int(1 + choices.wide() % 700)};
 }
 
+/// A cache and its reference, which have been through the same operations.
 struct Sequence {
   KvCache cache;
   reference::Cache twin;
 };
 
-RowPlan keeping(std::vector<int32_t> entries) { return {std::move(entries), {}}; }
+inline RowPlan row_keeping(std::vector<int32_t> entries) { return {std::move(entries), {}}; }
 
 /// True where `call` throws Error(code).
-bool refuses(ErrorCode code, const std::function<void()>& call) {
+inline bool refuses(ErrorCode code, const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -82,9 +82,9 @@ bool refuses(ErrorCode code, const std::function<void()>& call) {
   return false;
 }
 
-class Driver {
+class CacheDriver {
  public:
-  Driver(const CacheGeometry& geometry, Choices& choices)
+  CacheDriver(const CacheGeometry& geometry, Choices& choices)
       : geometry_(geometry),
         n_rows_(size_t(geometry.n_layer) * size_t(geometry.n_head_kv)),
         choices_(choices) {
@@ -200,16 +200,16 @@ class Driver {
     const int32_t length = int32_t(sequence.twin.row(size_t(&row - plan.rows.data())).size());
     switch (choices_.byte() % 8) {
       case 0:
-        row = keeping({length});
+        row = row_keeping({length});
         break;
       case 1:
-        row = keeping({-1});
+        row = row_keeping({-1});
         break;
       case 2:
-        row = keeping({0, 0});
+        row = row_keeping({0, 0});
         break;
       case 3:
-        row = length > 1 ? keeping({1, 0}) : keeping({1});
+        row = length > 1 ? row_keeping({1, 0}) : row_keeping({1});
         break;
       case 4:
         row.log_weight.resize(row.keep.size() + 1);
@@ -218,7 +218,7 @@ class Driver {
         plan.rows.pop_back();
         break;
       case 6:
-        row = length > 0 ? keeping({}) : keeping({0});
+        row = length > 0 ? row_keeping({}) : row_keeping({0});
         break;
       default:
         if (length == 0) row.keep = {0};
@@ -295,11 +295,13 @@ class Driver {
   uint32_t serial_ = 0;
 };
 
-}  // namespace
-
-void drive_cache(std::span<const uint8_t> bytes) {
+/// Reads `bytes` as a geometry and a list of operations (append, append given up, apply, malformed
+/// apply, fork, trim, append beyond the context), carries each out on a KvCache and on the
+/// reference, and compares all that can be seen of them after each. Any bytes are valid. Throws
+/// std::runtime_error saying what differs. Shared by the test and the fuzz target.
+inline void drive_cache(std::span<const uint8_t> bytes) {
   Choices choices(bytes);
-  Driver driver(choose_geometry(choices), choices);
+  CacheDriver driver(choose_geometry(choices), choices);
   while (!choices.ended()) driver.step();
 }
 
