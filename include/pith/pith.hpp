@@ -58,6 +58,7 @@ struct Receipt {
   size_t scratch_peak = 0;                         ///< working memory of scoring, bytes
   std::vector<std::vector<int>> kept;              ///< [n_layer][n_head_kv]
   PhaseTimes time_s;
+  PhaseTimes cpu_s;  ///< CPU time of all threads in the same phases
   int64_t tokens_generated = 0;
   double decode_tok_s = 0;
   int64_t peak_rss_bytes = 0;

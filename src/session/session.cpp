@@ -113,6 +113,7 @@ void SessionImpl::prefill(std::span<const int32_t> tokens, int observe, const Pr
   if (tokens.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
   check_fits(tokens.size());
   const Timer timer;
+  const PhaseTimes wall_before = done.time_s, cpu_before = done.cpu_s;
   const size_t observe_from = tokens.size() - std::min(tokens.size(), size_t(std::max(observe, 0)));
   for (size_t at = 0; at < tokens.size();) {
     report(progress, double(at) / double(tokens.size()));
@@ -126,7 +127,8 @@ void SessionImpl::prefill(std::span<const int32_t> tokens, int observe, const Pr
     at += n;
     const size_t rows = std::min(seen.positions.size(), size_t(std::max(observe, 0)));
     keep_observed(seen, seen.positions.size() - rows, rows);
-    done.time_s.prefill = timer.seconds();
+    done.time_s.prefill = wall_before.prefill + timer.seconds();
+    done.cpu_s.prefill = cpu_before.prefill + timer.cpu_seconds();
   }
   report(progress, 1);
 }
@@ -156,9 +158,11 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Progress&
   const Timer scoring;
   const Scores scores = policy.score(context);
   record.time_s.score = scoring.seconds();
+  record.cpu_s.score = scoring.cpu_seconds();
   const Timer selecting;
   Plan plan = policy.select(scores, context);
   record.time_s.select = selecting.seconds();
+  record.cpu_s.select = selecting.cpu_seconds();
   record.scratch_peak = plan.scratch_peak;
   record.notes.insert(record.notes.end(), plan.notes.begin(), plan.notes.end());
   record.entries_protected = 0;
@@ -190,6 +194,7 @@ Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
     const Timer applying;
     cache.apply(made);
     next.time_s.apply = applying.seconds();
+    next.cpu_s.apply = applying.cpu_seconds();
   }
   describe_cache(next);
   compressed = true;
@@ -204,6 +209,7 @@ std::span<const float> SessionImpl::decode(int32_t token) {
   engine->run(cache, {.tokens = {&token, 1}, .logit_rows = {&row, 1}, .observe_rows = {}}, logits,
               nullptr);
   done.time_s.decode += timer.seconds();
+  done.cpu_s.decode += timer.cpu_seconds();
   ++done.tokens_generated;
   return logits;
 }
