@@ -112,7 +112,7 @@ void SessionImpl::check_fits(size_t n_tokens) const {
 void SessionImpl::prefill(std::span<const int32_t> tokens, int observe, const Progress& progress) {
   if (tokens.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
   check_fits(tokens.size());
-  const Timer timer;
+  const PhaseTimer timer;
   const PhaseTimes wall_before = done.time_s, cpu_before = done.cpu_s;
   const size_t observe_from = tokens.size() - std::min(tokens.size(), size_t(std::max(observe, 0)));
   for (size_t at = 0; at < tokens.size();) {
@@ -155,11 +155,11 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Progress&
                               .threads = options.threads,
                               .scratch_bytes = options.scratch_bytes,
                               .progress = progress};
-  const Timer scoring;
+  const PhaseTimer scoring;
   const Scores scores = policy.score(context);
   record.time_s.score = scoring.seconds();
   record.cpu_s.score = scoring.cpu_seconds();
-  const Timer selecting;
+  const PhaseTimer selecting;
   Plan plan = policy.select(scores, context);
   record.time_s.select = selecting.seconds();
   record.cpu_s.select = selecting.cpu_seconds();
@@ -191,7 +191,7 @@ Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
     next.entries_protected = next.entries_full;
   } else {
     const Plan made = plan(policy, keep_total, progress, next);
-    const Timer applying;
+    const PhaseTimer applying;
     cache.apply(made);
     next.time_s.apply = applying.seconds();
     next.cpu_s.apply = applying.cpu_seconds();
@@ -204,7 +204,7 @@ Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
 
 std::span<const float> SessionImpl::decode(int32_t token) {
   check_fits(1);
-  const Timer timer;
+  const PhaseTimer timer;
   const int32_t row = 0;
   engine->run(cache, {.tokens = {&token, 1}, .logit_rows = {&row, 1}, .observe_rows = {}}, logits,
               nullptr);
