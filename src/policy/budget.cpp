@@ -15,7 +15,7 @@ constexpr int64_t kPercent = 1'000'000;
 constexpr int64_t kWhole = 100 * kPercent;
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw Error(ErrorCode::usage, "budget " + quoted(text) + ": " + why);
+  throw Error(ErrorCode::usage, "budget " + quote(text) + ": " + why);
 }
 
 /// `digits` as a number; anything but digits, and what 64 bits do not hold, is refused.

@@ -21,7 +21,7 @@ bool parse_number(const std::string& text, double& out) {
 double checked_number(const std::string& text) {
   double value = 0;
   if (!parse_number(text, value)) {
-    throw Error(ErrorCode::internal, "knob value " + quoted(text) + " is not a number");
+    throw Error(ErrorCode::internal, "knob value " + quote(text) + " is not a number");
   }
   return value;
 }
@@ -45,11 +45,11 @@ std::string canonical_value(const std::string& owner, const Knob& knob, const st
 [[noreturn]] void refuse_knob(const SpecPart& part, const std::string& name,
                               std::span<const Knob> knobs) {
   if (knobs.empty()) {
-    throw Error(ErrorCode::usage, part.name + " has no knobs, so no " + quoted(name));
+    throw Error(ErrorCode::usage, part.name + " has no knobs, so no " + quote(name));
   }
   std::vector<std::string> names;
   for (const Knob& knob : knobs) names.push_back(knob.name);
-  throw Error(ErrorCode::usage, part.name + " has no knob " + quoted(name) + ": did you mean " +
+  throw Error(ErrorCode::usage, part.name + " has no knob " + quote(name) + ": did you mean " +
                                     nearest(name, names) + "?");
 }
 
@@ -61,7 +61,7 @@ int KnobValues::integer(const std::string& name) const { return int(number(name)
 
 const std::string& KnobValues::choice(const std::string& name) const {
   const auto found = values_.find(name);
-  if (found == values_.end()) throw Error(ErrorCode::internal, "no knob " + quoted(name));
+  if (found == values_.end()) throw Error(ErrorCode::internal, "no knob " + quote(name));
   return found->second;
 }
 

@@ -20,7 +20,7 @@ const Row& find_row(std::span<const Row> rows, const std::string& name, const st
     if (row.name == name) return row;
     names.push_back(row.name);
   }
-  throw Error(ErrorCode::usage, "unknown " + what + " " + quoted(name) + ": did you mean " +
+  throw Error(ErrorCode::usage, "unknown " + what + " " + quote(name) + ": did you mean " +
                                     nearest(name, names) + "?");
 }
 

@@ -19,7 +19,7 @@ class SpecReader {
   Spec read() {
     Spec spec{.score = part("a policy"), .rule = {}};
     if (accept('+')) spec.rule = part("a budget rule");
-    if (!rest().empty()) refuse("the end or '+'");
+    if (!rest().empty()) refuse(spec.rule ? "the end" : "the end or '+'");
     return spec;
   }
 
@@ -36,11 +36,10 @@ class SpecReader {
 
   void argument(SpecPart& to) {
     const std::string knob = word("a knob");
-    if (!accept('=')) refuse("'=' after " + quoted(knob));
+    if (!accept('=')) refuse("'=' after " + quote(knob));
     const auto same = [&](const auto& argument) { return argument.first == knob; };
     if (std::any_of(to.arguments.begin(), to.arguments.end(), same)) {
-      throw Error(ErrorCode::usage,
-                  "policy " + quoted(text_) + " gives " + quoted(knob) + " twice");
+      throw Error(ErrorCode::usage, "policy " + quote(text_) + " gives " + quote(knob) + " twice");
     }
     to.arguments.emplace_back(knob, word("a value"));
   }
@@ -77,9 +76,9 @@ class SpecReader {
   }
 
   [[noreturn]] void refuse(const std::string& expected) const {
-    const std::string where = at_ < text_.size() ? "at " + quoted(text_.substr(at_)) : "at its end";
+    const std::string where = at_ < text_.size() ? "at " + quote(text_.substr(at_)) : "at its end";
     throw Error(ErrorCode::usage,
-                "policy " + quoted(text_) + ": expected " + expected + " " + where);
+                "policy " + quote(text_) + ": expected " + expected + " " + where);
   }
 
   std::string_view text_;
@@ -90,7 +89,7 @@ class SpecReader {
 
 Spec parse_spec(std::string_view text) {
   if (text.size() > kMostBytes) {
-    throw Error(ErrorCode::usage, "policy " + quoted(text) + " is longer than 512 bytes");
+    throw Error(ErrorCode::usage, "policy " + quote(text) + " is longer than 512 bytes");
   }
   return SpecReader(text).read();
 }

@@ -12,7 +12,7 @@ namespace pith {
 
 namespace {
 
-constexpr size_t kQuotedLength = 60;
+constexpr size_t kQuoteLength = 60;
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -31,11 +31,11 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
-  std::string out(text.substr(0, kQuotedLength));
+std::string quote(std::string_view text) {
+  std::string out(text.substr(0, kQuoteLength));
   std::replace_if(
       out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return "'" + out + (text.size() > kQuotedLength ? "...'" : "'");
+  return "'" + out + (text.size() > kQuoteLength ? "...'" : "'");
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> names) {

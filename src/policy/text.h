@@ -7,7 +7,7 @@
 namespace pith {
 
 /// `text` in single quotes for an error message: one line, printable, cut to a readable length.
-std::string quoted(std::string_view text);
+std::string quote(std::string_view text);
 
 /// The name with the smallest edit distance to `word`; the first where several are equally near.
 /// `names` is not empty.
