@@ -1,5 +1,5 @@
-// The main of a fuzz target that is built without libFuzzer: runs it once on every file in the folders
-// (or on the files) given, so that the seeds are tests like any other.
+// The main of a fuzz target that is built without libFuzzer: runs it once on every file in the
+// folders (or on the files) given, so that the seeds are tests like any other.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
