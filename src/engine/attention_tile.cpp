@@ -1,0 +1,311 @@
+#include "engine/attention_tile.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "engine/simd.h"
+
+namespace pith {
+namespace {
+
+using simd::F32;
+using simd::kWidth;
+
+// Entries taken at a time: their keys and values, widened to F32, should stay in the nearest caches
+// while all rows of the tile pass over them.
+constexpr int kBlock = 64;
+constexpr int kBlockVectors = kBlock / kWidth;
+// The micro-kernel holds kPanel rows of kVectors vectors of sums in registers: 24 of AVX-512's 32,
+// 12 of the 16 that others have.
+constexpr int kPanel = 6;
+constexpr int kVectors = kWidth == 16 ? 4 : 2;
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+// Logits are kept in units of ln 2, which saves a multiplication in every exponential.
+constexpr float kLog2E = 1.44269504F;
+
+int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+struct Matrix {
+  float* data;
+  size_t stride;  // floats from row to row
+
+  float* row(int r) const { return data + size_t(r) * stride; }
+  Matrix from(int r) const { return {row(r), stride}; }
+};
+
+// c (+)= a b over Rows rows, `depth` and Vectors vectors of columns.
+template <int Rows, int Vectors>
+void multiply_panel(Matrix a, Matrix b, Matrix c, int depth, bool add) {
+  F32 sums[Rows][Vectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) {
+      sums[r][v] = add ? simd::load(c.row(r) + v * kWidth) : F32{};
+    }
+  }
+  for (int k = 0; k < depth; ++k) {
+    F32 columns[Vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) columns[v] = simd::load(b.row(k) + v * kWidth);
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) {
+      const F32 factor = simd::broadcast(a.row(r)[k]);
+#pragma GCC unroll 8
+      for (int v = 0; v < Vectors; ++v) sums[r][v] = simd::fma(factor, columns[v], sums[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) simd::store(c.row(r) + v * kWidth, sums[r][v]);
+  }
+}
+
+using Panel = void (*)(Matrix a, Matrix b, Matrix c, int depth, bool add);
+
+// Entry (rows - 1) * kVectors + vectors - 1.
+constexpr auto kPanels = []<int... I>(std::integer_sequence<int, I...>) {
+  return std::array<Panel, sizeof...(I)>{&multiply_panel<I / kVectors + 1, I % kVectors + 1>...};
+}(std::make_integer_sequence<int, kPanel * kVectors>());
+
+// c (+)= a b for up to kPanel rows and any number of vectors of columns, shared out evenly.
+void multiply(Matrix a, Matrix b, Matrix c, int rows, int vectors, int depth, bool add) {
+  while (vectors > 0) {
+    const int passes = (vectors + kVectors - 1) / kVectors;
+    const int taken = (vectors + passes - 1) / passes;
+    kPanels[size_t((rows - 1) * kVectors + taken - 1)](a, b, c, depth, add);
+    b.data += taken * kWidth;
+    c.data += taken * kWidth;
+    vectors -= taken;
+  }
+}
+
+void widen(KvType type, const std::byte* from, int count, float* to) {
+  switch (type) {
+    case KvType::f32:
+      std::memcpy(to, from, size_t(count) * sizeof(float));
+      return;
+    case KvType::f16:
+      simd::widen(reinterpret_cast<const uint16_t*>(from), count, to);
+      return;
+  }
+}
+
+// Hands out pieces of the scratch, each on a vector boundary.
+class Scratch {
+ public:
+  explicit Scratch(float* begin) : begin_(begin) {}
+
+  float* take(int count) {
+    float* taken = begin_ + used_;
+    used_ += size_t(round_up(count, kWidth));
+    return taken;
+  }
+  Matrix take(int rows, int columns) {
+    const int stride = round_up(columns, kWidth);
+    return {take(rows * stride), size_t(stride)};
+  }
+  size_t used() const { return used_; }
+
+ private:
+  float* begin_;
+  size_t used_ = 0;
+};
+
+// What a tile works on. Lanes beyond head_dim, and entries of a block beyond its end, hold
+// leftovers: no row sees them.
+struct Workspace {
+  Workspace(Scratch& scratch, int rows, int head_dim)
+      : queries(scratch.take(rows, head_dim)),
+        logits(scratch.take(rows, kBlock)),
+        value_sums(scratch.take(rows, head_dim)),
+        weight_sums(scratch.take(rows, kWidth)),
+        max(scratch.take(rows)),
+        weight(scratch.take(rows)),
+        keys(scratch.take(round_up(head_dim, kWidth), kBlock)),
+        values(scratch.take(kBlock, head_dim)),
+        widened(scratch.take(kWidth, head_dim)),
+        bias(scratch.take(kBlock)) {}
+
+  Matrix queries;      // [rows, head_dim], scaled
+  Matrix logits;       // [rows, kBlock], replaced by the entries' weights
+  Matrix value_sums;   // [rows, head_dim]
+  Matrix weight_sums;  // [rows, kWidth], to be summed over lanes
+  float* max;          // [rows]
+  float* weight;       // [rows]
+  Matrix keys;         // [head_dim, kBlock]
+  Matrix values;       // [kBlock, head_dim]
+  Matrix widened;      // [kWidth, head_dim]: keys on their way to be transposed
+  float* bias;         // [kBlock]: log-weights
+};
+
+class TileKernel {
+ public:
+  TileKernel(const AttentionShape& shape, const HeadEntries& head, const Tile& tile, float* scratch)
+      : shape_(shape),
+        head_(head),
+        tile_(tile),
+        rows_(tile.token_count * shape.group()),
+        scratch_(scratch),
+        work_(scratch_, rows_, shape.head_dim) {}
+
+  TileSums run(const float* q) {
+    load_queries(q);
+    for (int first = 0; first < tile_.entry_count; first += kBlock) {
+      load_block(first, std::min(kBlock, tile_.entry_count - first));
+      for (int row = 0; row < rows_; row += kPanel) compute_logits(row, first);
+      for (int row = 0; row < rows_; row += kPanel) add_values(row, first);
+    }
+    for (int row = 0; row < rows_; ++row) {
+      work_.weight[row] = simd::sum_lanes(simd::load(work_.weight_sums.row(row)));
+    }
+    return {work_.max, work_.weight, work_.value_sums.data, work_.value_sums.stride};
+  }
+
+ private:
+  void load_queries(const float* q);
+  void load_block(int first, int count);
+  void transpose_keys(int column);
+  void compute_logits(int row, int first);
+  void add_values(int row, int first);
+  void weigh(int row, int seen);
+
+  int panel_rows(int row) const { return std::min(kPanel, rows_ - row); }
+
+  // Entries that a row sees in the block that begins at `first`; none where it is <= 0.
+  int seen(int row, int first) const {
+    const int token = tile_.token_first + row / shape_.group();
+    const int visible = std::min(head_.visible[token] - tile_.entry_first, tile_.entry_count);
+    return std::min(visible - first, kBlock);
+  }
+  int panel_seen(int row, int first) const {
+    int most = 0;
+    for (int r = row; r < row + panel_rows(row); ++r) most = std::max(most, seen(r, first));
+    return most;
+  }
+
+  const AttentionShape& shape_;
+  const HeadEntries& head_;
+  const Tile& tile_;
+  int rows_;
+  Scratch scratch_;
+  Workspace work_;
+};
+
+void TileKernel::load_queries(const float* q) {
+  const F32 scale = simd::broadcast(shape_.scale * kLog2E);
+  for (int row = 0; row < rows_; ++row) {
+    const int token = tile_.token_first + row / shape_.group();
+    const int head = tile_.head_kv * shape_.group() + row % shape_.group();
+    const float* from =
+        q + (size_t(token) * size_t(shape_.n_head) + size_t(head)) * size_t(shape_.head_dim);
+    std::memcpy(work_.queries.row(row), from, size_t(shape_.head_dim) * sizeof(float));
+    for (int d = 0; d < shape_.head_dim; d += kWidth) {
+      float* query = work_.queries.row(row) + d;
+      simd::store(query, simd::load(query) * scale);
+      simd::store(work_.value_sums.row(row) + d, F32{});
+    }
+    simd::store(work_.weight_sums.row(row), F32{});
+    work_.max[row] = kNothing;
+  }
+}
+
+void TileKernel::load_block(int first, int count) {
+  const std::byte* entry = head_.data + size_t(tile_.entry_first + first) * shape_.stride;
+  for (int i = 0; i < count; ++i, entry += shape_.stride) {
+    widen(shape_.k_type, entry, shape_.head_dim, work_.widened.row(i % kWidth));
+    widen(shape_.v_type, entry + shape_.value_offset, shape_.head_dim, work_.values.row(i));
+    const int entry_number = tile_.entry_first + first + i;
+    work_.bias[i] =
+        entry_number < head_.n_weights ? head_.log_weights[entry_number] * kLog2E : 0.0F;
+    if (i % kWidth == kWidth - 1 || i == count - 1) transpose_keys(i / kWidth * kWidth);
+  }
+}
+
+// Moves the widened keys to columns [column, column + kWidth) of the block.
+void TileKernel::transpose_keys(int column) {
+  for (int d = 0; d < shape_.head_dim; d += kWidth) {
+    F32 square[kWidth];
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i) square[i] = simd::load(work_.widened.row(i) + d);
+    simd::transpose(square);
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i) simd::store(work_.keys.row(d + i) + column, square[i]);
+  }
+}
+
+void TileKernel::compute_logits(int row, int first) {
+  const int vectors = round_up(panel_seen(row, first), kWidth) / kWidth;
+  multiply(work_.queries.from(row), work_.keys, work_.logits.from(row), panel_rows(row), vectors,
+           shape_.head_dim, false);
+}
+
+void TileKernel::add_values(int row, int first) {
+  const int depth = panel_seen(row, first);
+  if (depth == 0) return;
+  for (int r = row; r < row + panel_rows(row); ++r) weigh(r, seen(r, first));
+  multiply(work_.logits.from(row), work_.values, work_.value_sums.from(row), panel_rows(row),
+           round_up(shape_.head_dim, kWidth) / kWidth, depth, true);
+}
+
+// Turns a row's logits, of which it sees the first `seen`, into weights relative to its running
+// maximum, and brings its sums to a new maximum.
+void TileKernel::weigh(int row, int seen) {
+  float* logits = work_.logits.row(row);
+  F32 x[kBlockVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kBlockVectors; ++v) {
+    x[v] = simd::load(logits + v * kWidth) + simd::load(work_.bias + v * kWidth);
+  }
+  if (seen < kBlock) {
+    const F32 nothing = simd::broadcast(kNothing);
+#pragma GCC unroll 16
+    for (int v = 0; v < kBlockVectors; ++v) {
+      x[v] = simd::lane_numbers() < seen - v * kWidth ? x[v] : nothing;
+    }
+  }
+  F32 top = x[0];
+#pragma GCC unroll 16
+  for (int v = 1; v < kBlockVectors; ++v) top = simd::max(top, x[v]);
+  const float old_max = work_.max[row];
+  const float max = std::max(old_max, simd::max_lane(top));
+  // A row that has seen nothing keeps weights of 0: any finite maximum gives them.
+  const F32 base = simd::broadcast(max == kNothing ? 0.0F : max);
+  F32 sum = simd::load(work_.weight_sums.row(row));
+  if (max > old_max) {
+    const F32 shrink = simd::exp2(simd::broadcast(old_max) - base);
+    sum *= shrink;
+    for (int d = 0; d < shape_.head_dim; d += kWidth) {
+      float* value = work_.value_sums.row(row) + d;
+      simd::store(value, simd::load(value) * shrink);
+    }
+    work_.max[row] = max;
+  }
+#pragma GCC unroll 16
+  for (int v = 0; v < kBlockVectors; ++v) {
+    const F32 weight = simd::exp2(x[v] - base);
+    simd::store(logits + v * kWidth, weight);
+    sum += weight;
+  }
+  simd::store(work_.weight_sums.row(row), sum);
+}
+
+}  // namespace
+
+size_t tile_scratch_floats(int rows, int head_dim) {
+  Scratch scratch(nullptr);
+  const Workspace measured(scratch, rows, head_dim);
+  return scratch.used();
+}
+
+TileSums attend_tile(const AttentionShape& shape, const HeadEntries& head, const Tile& tile,
+                     const float* q, float* scratch) {
+  return TileKernel(shape, head, tile, scratch).run(q);
+}
+
+}  // namespace pith
