@@ -37,9 +37,9 @@ struct TinyModelOptions {
   float rope_freq_base = 10000;
   uint32_t seed = 1;
   /// Changes key-values before the file is written.
-  std::function<void(gguf_context*)> edit_keys;
+  std::function<void(gguf_context*)> edit_keys = nullptr;
   /// Changes a tensor or, by returning false, leaves it out.
-  std::function<bool(TinyTensor&)> edit_tensor;
+  std::function<bool(TinyTensor&)> edit_tensor = nullptr;
 };
 
 /// The model as a GGUF file that pith and libllama load (it has no tokenizer), removed with the
