@@ -1,0 +1,114 @@
+#include "bench_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "eval/metrics.h"
+#include "eval/receipt_json.h"
+#include "eval/text_table.h"
+
+namespace pith::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double wall(const PhaseSamples& phase) { return quantile(phase.wall_s, 0.5); }
+double cpu(const PhaseSamples& phase) { return quantile(phase.cpu_s, 0.5); }
+double speed(const PhaseSamples& phase) { return phase.tokens / wall(phase); }
+bool reads_cache(const BenchResult& result, const PhaseSamples& phase) {
+  return phase.phase == "decode" && result.decode_bytes > 0;
+}
+
+Json split_json(const BenchResult& result, const PhaseSamples& phase) {
+  if (phase.phase != "decode" || result.weights_s == 0) return nullptr;
+  const double token = wall(phase) / phase.tokens;
+  return {{"weights", 1e3 * result.weights_s},
+          {"attention", 1e3 * result.attention_s},
+          {"rest", 1e3 * (token - result.weights_s - result.attention_s)}};
+}
+
+Json phase_json(const BenchReport& report, const BenchResult& result, const PhaseSamples& phase) {
+  const bool bytes = reads_cache(result, phase);
+  return {{"ctx", result.ctx},
+          {"policy", result.policy},
+          {"budget", result.budget},
+          {"threads", report.threads},
+          {"phase", phase.phase},
+          {"wall_ms", 1e3 * wall(phase)},
+          {"cpu_ms", 1e3 * cpu(phase)},
+          {"tok_s", speed(phase)},
+          {"bytes_per_token", bytes ? Json(result.decode_bytes) : Json()},
+          {"split_ms", split_json(result, phase)},
+          {"peak_rss_bytes", phase.peak_rss},
+          {"repeats", phase.wall_s.size()}};
+}
+
+const PhaseSamples* find(const BenchResult& result, const std::string& phase) {
+  const auto at = std::ranges::find(result.phases, phase, &PhaseSamples::phase);
+  return at == result.phases.end() ? nullptr : &*at;
+}
+
+std::string phases_table(const BenchReport& report) {
+  TextTable table({"ctx", "policy", "budget", "phase", "wall ms", "cpu ms", "tok/s", "MiB/token",
+                   "of bandwidth", "weights/attention/rest ms", "peak RSS"},
+                  4);
+  for (const BenchResult& r : report.results) {
+    for (const PhaseSamples& p : r.phases) {
+      const bool bytes = reads_cache(r, p);
+      const Json split = split_json(r, p);
+      auto part = [&](const char* name) { return fixed(split[name].get<double>(), 2); };
+      table.add({std::to_string(r.ctx), r.policy, r.budget, p.phase, fixed(1e3 * wall(p), 1),
+                 fixed(1e3 * cpu(p), 1), fixed(speed(p), 1),
+                 bytes ? fixed(r.decode_bytes / (1 << 20), 1) : "",
+                 bytes ? fixed(100 * r.decode_bytes * speed(p) / report.bandwidth, 0) + "%" : "",
+                 split.is_null()
+                     ? ""
+                     : part("weights") + " / " + part("attention") + " / " + part("rest"),
+                 bytes_text(double(p.peak_rss))});
+    }
+  }
+  return table.text();
+}
+
+/// How many times faster each case is than each peer at the same context.
+std::string ratios_table(const BenchReport& report) {
+  TextTable table({"ctx", "policy", "budget", "against", "prefill", "decode"}, 4);
+  bool any = false;
+  for (const BenchResult& own : report.results) {
+    for (const BenchResult& peer : report.results) {
+      if (own.peer || !peer.peer || own.ctx != peer.ctx) continue;
+      any = true;
+      auto ratio = [&](const char* phase) {
+        return fixed(speed(*find(own, phase)) / speed(*find(peer, phase)), 2) + "x";
+      };
+      table.add({std::to_string(own.ctx), own.policy, own.budget, peer.policy, ratio("prefill"),
+                 ratio("decode")});
+    }
+  }
+  return any ? "\nspeed relative to libllama (above 1: faster)\n" + table.text() : std::string();
+}
+
+}  // namespace
+
+Json to_json(const BenchReport& report) {
+  Json results = Json::array(), peers = Json::array();
+  for (const BenchResult& result : report.results) {
+    for (const PhaseSamples& phase : result.phases) {
+      (result.peer ? peers : results).push_back(phase_json(report, result, phase));
+    }
+  }
+  return {{"model", report.model},
+          {"command", report.command},
+          {"machine", to_json(this_machine())},
+          {"memory_bandwidth", report.bandwidth},
+          {"results", results},
+          {"peers", peers}};
+}
+
+std::string to_table(const BenchReport& report) {
+  return "memory bandwidth with " + std::to_string(report.threads) +
+         " threads: " + fixed(report.bandwidth / 1e9, 1) + " GB/s\n\n" + phases_table(report) +
+         ratios_table(report);
+}
+
+}  // namespace pith::tools

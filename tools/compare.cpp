@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "commands.h"
+#include "eval/fidelity.h"
+#include "eval/output_file.h"
+#include "eval/report.h"
+#include "options.h"
+#include "policy/policy.h"
+#include "progress.h"
+#include "session/session.h"
+#include "text_input.h"
+
+namespace pith::tools {
+namespace {
+
+constexpr const char* kDefaultBaseline = "snapkv";
+
+struct CompareSettings {
+  ModelSettings model;
+  SessionSettings session;
+  CaseSettings cases;
+  std::vector<std::string> files;
+  std::string rows;
+  std::vector<std::string> kinds;
+  int limit = 0;
+  int continuation = 128;
+  int diverge = 0;
+  bool only = false;
+  std::string baseline;
+  std::string json, csv;
+};
+
+/// The row of a text file: its last tokens continue the rest, and every one of them counts.
+FidelityRow file_row(const Model& model, const std::string& path, int continuation) {
+  const std::vector<int32_t> tokens = model.impl()->vocab->tokenize(read_text(path), true, false);
+  if (int(tokens.size()) <= continuation) {
+    throw Error(ErrorCode::bad_file, path + ": " + std::to_string(tokens.size()) +
+                                         " tokens, but more than --continue " +
+                                         std::to_string(continuation) + " are needed");
+  }
+  FidelityRow row;
+  row.id = std::filesystem::path(path).filename().string();
+  row.kind = "text";
+  const auto cut = tokens.end() - continuation;
+  row.context.assign(tokens.begin(), cut);
+  row.continuation.assign(cut, tokens.end());
+  row.score.assign(size_t(continuation), 1);
+  return row;
+}
+
+RowSelection load_rows(const Model& model, const CompareSettings& settings) {
+  if (!settings.rows.empty()) {
+    return select_rows(read_rows(settings.rows, model.shape().n_vocab), settings.kinds,
+                       settings.limit);
+  }
+  RowSelection selection;
+  for (const std::string& path : settings.files) {
+    selection.rows.push_back(file_row(model, path, settings.continuation));
+  }
+  return selection;
+}
+
+void check_lengths(const Model& model, const SessionOptions& options,
+                   const std::vector<FidelityRow>& rows, int diverge) {
+  const auto n_ctx = size_t(options.n_ctx > 0 ? options.n_ctx : model.n_ctx_train());
+  for (const FidelityRow& row : rows) {
+    const size_t need = row.context.size() + std::max(row.continuation.size(), size_t(diverge));
+    if (need <= n_ctx) continue;
+    throw Error(ErrorCode::memory, row.id + ": " + std::to_string(need) +
+                                       " tokens do not fit the context of " +
+                                       std::to_string(n_ctx) + "; -c sets a larger one");
+  }
+}
+
+/// The full spec of the baseline: the one asked for, else the usual one where it is in the table.
+std::string choose_baseline(CompareSettings& settings) {
+  auto& policies = settings.cases.policies;
+  const std::string name = settings.baseline.empty() ? kDefaultBaseline : settings.baseline;
+  const std::string spec = Policy::parse(name).spec();
+  const bool present = std::ranges::any_of(
+      policies, [&](const std::string& p) { return Policy::parse(p).spec() == spec; });
+  if (!present && settings.baseline.empty()) return {};
+  if (!present) policies.push_back(spec);
+  return spec;
+}
+
+void write_outputs(const FidelityReport& report, std::optional<OutputFile>& json,
+                   std::optional<OutputFile>& csv) {
+  std::cout << to_table(report);
+  if (json) json->commit(to_json(report).dump(1) + "\n");
+  if (csv) csv->commit(to_csv(report));
+}
+
+/// Fills the report row by row; what is there when an Error stops the run stays.
+void evaluate(const Model& model, const FidelityOptions& options, FidelityReport& report) {
+  for (const FidelityCase& cell : options.cases) report.results.push_back({cell, {}});
+  ProgressBar bar("comparing");
+  auto sink = [&](std::span<const RowFidelity> results) {
+    for (size_t c = 0; c < results.size(); ++c) report.results[c].rows.push_back(results[c]);
+  };
+  run_fidelity(model, report.rows, options, sink, bar.callback());
+}
+
+void compare(CompareSettings settings, const std::string& command_line) {
+  if (settings.files.empty() == settings.rows.empty()) {
+    throw Error(ErrorCode::usage, "compare needs either texts (-f) or rows (--rows)");
+  }
+  FidelityReport report;
+  report.command = command_line;
+  report.machine = this_machine();
+  report.baseline = choose_baseline(settings);
+  const std::span<const std::string> always =
+      settings.only ? std::span<const std::string>() : reference_policies();
+  FidelityOptions options;
+  options.cases = make_cases(settings.cases.policies, settings.cases.budgets, always, report.notes);
+  options.session = session_options(settings.session);
+  options.diverge = settings.diverge;
+  std::optional<OutputFile> json, csv;
+  if (!settings.json.empty()) json.emplace(settings.json);
+  if (!settings.csv.empty()) csv.emplace(settings.csv);
+
+  const Model model = load_model(settings.model);
+  report.model = model.impl()->weights->path();
+  RowSelection selection = load_rows(model, settings);
+  report.notes.insert(report.notes.end(), selection.notes.begin(), selection.notes.end());
+  report.rows = std::move(selection.rows);
+  check_lengths(model, options.session, report.rows, options.diverge);
+  try {
+    evaluate(model, options, report);
+  } catch (const Error& e) {
+    const size_t done = report.results[0].rows.size();
+    if (done == 0) throw;
+    report.notes.push_back("stopped after " + std::to_string(done) + " of " +
+                           std::to_string(report.rows.size()) + " rows: " + e.what());
+    write_outputs(report, json, csv);
+    throw;
+  }
+  write_outputs(report, json, csv);
+}
+
+}  // namespace
+
+void add_compare(CLI::App& tool, const std::string& command_line) {
+  auto settings = std::make_shared<CompareSettings>();
+  CLI::App& command =
+      add_command(tool, "compare", "Measure how far policies change the model's predictions",
+                  [settings, command_line] { compare(*settings, command_line); });
+  add_model_options(command, settings->model);
+  command.add_option("-f,--file", settings->files,
+                     "texts; all but the last --continue tokens are compressed");
+  command.add_option("--rows", settings->rows, "rows of token ids (JSONL) in place of texts");
+  command.add_option("--kinds", settings->kinds, "only rows of these kinds, with commas between")
+      ->delimiter(',');
+  command.add_option("--limit", settings->limit, "at most so many rows of each kind; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--continue", settings->continuation, "tokens of a text that are predicted")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  add_case_options(command, settings->cases);
+  command.add_flag("--only", settings->only, "do not add full, random and streaming");
+  command.add_option("--baseline", settings->baseline,
+                     "policy that ratios refer to; default: snapkv where it is in the table");
+  command
+      .add_option("--diverge", settings->diverge,
+                  "also generate so many tokens greedily and tell where they differ; 0: none")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  add_session_options(command, settings->session);
+  command.add_option("--json", settings->json, "write all figures to this file");
+  command.add_option("--csv", settings->csv, "write the table to this file");
+}
+
+}  // namespace pith::tools

@@ -1,0 +1,23 @@
+#include "interrupt.h"
+
+#include <csignal>
+
+namespace pith::tools {
+namespace {
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+void on_interrupt(int /*signal*/) { g_interrupted = 1; }
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action{};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = int(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+bool interrupted() { return g_interrupted != 0; }
+
+}  // namespace pith::tools
