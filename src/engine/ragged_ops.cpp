@@ -105,11 +105,11 @@ class RaggedOps final : public AttentionOps {
     if (ith == 0) layer.ops->attention_.prepare(ops.shape_, layer.heads, ops.threads_);
   }
 
-  static void attend_entries(ggml_tensor* dst, int ith, int nth, void* userdata) {
+  static void attend_entries(ggml_tensor* dst, int ith, int, void* userdata) {
     auto& layer = *static_cast<Layer*>(userdata);
     const Timer timer;
     layer.ops->attention_.run(static_cast<const float*>(dst->src[0]->data),
-                              static_cast<float*>(dst->data), ith, nth);
+                              static_cast<float*>(dst->data), ith);
     if (ith == 0) layer.ops->seconds_ += timer.seconds();
   }
 

@@ -1,0 +1,261 @@
+#include <gtest/gtest.h>
+
+#include "session/session.h"
+#include "support/logits.h"
+#include "support/tiny_model.h"
+
+namespace pith::test {
+namespace {
+
+constexpr int kPrompt = 200;
+const TinyModelOptions kOptions{.n_layer = 3, .n_head = 6, .n_head_kv = 2, .head_dim = 32};
+
+/// A random model with an F32 cache, so that paths and chunks agree to rounding.
+class TinySession : public ::testing::Test {
+ protected:
+  Session session(int n_ubatch = 512, AttentionPath path = AttentionPath::ragged,
+                  int threads = 2) const {
+    return Session(model, {.threads = threads,
+                           .n_ctx = 1000,
+                           .n_ubatch = n_ubatch,
+                           .k_type = KvType::f32,
+                           .v_type = KvType::f32,
+                           .attention = path});
+  }
+
+  /// After the prompt and a compression.
+  Session compressed(std::string_view policy, std::string_view budget,
+                     AttentionPath path = AttentionPath::ragged) const {
+    Session s = session(512, path);
+    s.prefill(prompt);
+    s.compress(policy, budget);
+    return s;
+  }
+
+  TinyModel tiny{kOptions};
+  Model model = Model::load(tiny.path());
+  std::vector<int32_t> prompt = random_tokens(kPrompt, kOptions.n_vocab, 7);
+  std::vector<int32_t> later = random_tokens(40, kOptions.n_vocab, 8);
+};
+
+using KeptSet = std::vector<std::vector<int32_t>>;
+
+KeptSet kept_positions(Session& s) {
+  KeptSet kept;
+  const KvCache& cache = s.impl().cache;
+  for (int il = 0; il < cache.geometry().n_layer; ++il) {
+    for (int h = 0; h < cache.geometry().n_head_kv; ++h) {
+      const auto positions = cache.positions(il, h);
+      kept.emplace_back(positions.begin(), positions.end());
+    }
+  }
+  return kept;
+}
+
+double worst_difference(std::span<const float> a, std::span<const float> b) {
+  EXPECT_EQ(a.size(), b.size());
+  double worst = 0;
+  for (size_t i = 0; i < b.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) - b[i]));
+  return worst;
+}
+
+TEST_F(TinySession, ChunkedPrefillKeepsTheSameEntries) {
+  for (const char* policy : {"snapkv", "behavior", "random", "streaming"}) {
+    KeptSet whole;
+    for (const int n_ubatch : {kPrompt, 64, 7, 1}) {
+      Session s = session(n_ubatch);
+      s.prefill(prompt);
+      s.compress(policy, "25%");
+      if (whole.empty()) whole = kept_positions(s);
+      EXPECT_EQ(kept_positions(s), whole) << policy << ", ubatch " << n_ubatch;
+    }
+  }
+}
+
+TEST_F(TinySession, PrefillInSeveralCallsObservesTheSameTail) {
+  Session whole = compressed("snapkv", "25%");
+  Session parts = session();
+  for (size_t at = 0; at < prompt.size(); at += 50) {
+    parts.prefill(std::span(prompt).subspan(at, 50));
+  }
+  parts.compress("snapkv", "25%");
+  EXPECT_EQ(kept_positions(parts), kept_positions(whole));
+}
+
+TEST_F(TinySession, AChunkOverACompressedCacheEqualsOneByOne) {
+  for (const auto path : {AttentionPath::ragged, AttentionPath::portable}) {
+    for (const char* policy : {"snapkv", "behavior"}) {
+      const Session base = compressed(policy, "20%", path);
+      const auto at_once = base.fork().evaluate(later);
+      Session step = base.fork();
+      std::vector<float> one_by_one;
+      for (const int32_t token : later) {
+        const auto row = step.decode(token);
+        one_by_one.insert(one_by_one.end(), row.begin(), row.end());
+      }
+      EXPECT_LE(worst_difference(at_once, one_by_one), 1e-3) << policy;
+    }
+  }
+}
+
+TEST_F(TinySession, BothAttentionPathsAgreeOverACompressedWeightedCache) {
+  std::vector<float> logits[2];
+  for (const auto path : {AttentionPath::ragged, AttentionPath::portable}) {
+    Session s = compressed("behavior", "30%", path);
+    KvCache& cache = s.impl().cache;
+    Plan plan;
+    for (int r = 0; r < model.shape().n_rows(); ++r) {
+      RowPlan& row = plan.rows.emplace_back();
+      for (int i = r % 3; i < cache.length(r / 2, r % 2); i += 2) {
+        row.keep.push_back(i);
+        row.log_weight.push_back(float(i % 5) - 2);
+      }
+    }
+    cache.apply(plan);
+    logits[int(path)] = s.evaluate(later);
+  }
+  EXPECT_LE(nmse(logits[1], logits[0]), 1e-6);
+}
+
+TEST_F(TinySession, ABudgetOfTheWholeCacheChangesNotOneBit) {
+  Session full = session();
+  full.prefill(prompt);
+  for (const char* budget : {"100%", "200", "1GiB"}) {
+    Session s = full.fork();
+    const Receipt receipt = s.compress("behavior", budget);
+    EXPECT_EQ(receipt.entries_kept, receipt.entries_full);
+    EXPECT_EQ(worst_difference(s.evaluate(later), full.fork().evaluate(later)), 0) << budget;
+  }
+  Session s = full.fork();
+  s.compress("full", "10%");
+  EXPECT_EQ(worst_difference(s.evaluate(later), full.fork().evaluate(later)), 0);
+}
+
+TEST_F(TinySession, ReceiptTellsWhatTheCacheHolds) {
+  Session s = session();
+  s.prefill(prompt);
+  const Receipt receipt = s.compress("snapkv", "25%");
+  const int64_t full = int64_t(kPrompt) * model.shape().n_rows();
+  EXPECT_EQ(receipt.n_tokens, kPrompt);
+  EXPECT_EQ(receipt.entries_full, full);
+  EXPECT_EQ(receipt.entries_kept, full / 4);
+  EXPECT_EQ(receipt.entries_kept, s.impl().cache.total_entries());
+  EXPECT_EQ(receipt.bytes_kept, int64_t(s.impl().cache.bytes().total()));
+  EXPECT_EQ(receipt.bytes_kept * 4, receipt.bytes_full);
+  EXPECT_EQ(receipt.budget_requested, "25%");
+  int64_t kept = 0;
+  for (const auto& layer : receipt.kept) kept = std::accumulate(layer.begin(), layer.end(), kept);
+  EXPECT_EQ(kept, receipt.entries_kept);
+}
+
+TEST_F(TinySession, TheNextPositionCountsTokensNotEntries) {
+  Session s = compressed("streaming", "10%");
+  EXPECT_EQ(s.next_position(), kPrompt);
+  s.decode(later[0]);
+  EXPECT_EQ(s.next_position(), kPrompt + 1);
+  EXPECT_EQ(s.impl().cache.positions(0, 0).back(), kPrompt);
+}
+
+TEST_F(TinySession, EveryPromptOfAProcessIsCompressedAlike) {
+  const auto other = random_tokens(kPrompt, kOptions.n_vocab, 99);
+  auto kept = [&](const std::vector<int32_t>& tokens) {
+    Session s = session();
+    s.prefill(tokens);
+    s.compress("behavior", "25%");
+    return kept_positions(s);
+  };
+  const KeptSet first = kept(prompt);
+  EXPECT_NE(kept(other), first);
+  EXPECT_EQ(kept(prompt), first);
+}
+
+TEST_F(TinySession, ThreadsChangeNothing) {
+  std::vector<float> expected;
+  KeptSet kept;
+  for (const int threads : {1, 2, 3}) {
+    Session s = session(64, AttentionPath::ragged, threads);
+    s.prefill(prompt);
+    s.compress("behavior", "25%");
+    const auto logits = s.evaluate(later);
+    if (threads == 1) {
+      expected = logits;
+      kept = kept_positions(s);
+    }
+    EXPECT_EQ(kept_positions(s), kept) << threads;
+    EXPECT_LE(worst_difference(logits, expected), 1e-4) << threads;
+  }
+}
+
+TEST_F(TinySession, ForksAreIndependent) {
+  Session base = session();
+  base.prefill(prompt);
+  const auto before = base.fork().evaluate(later);
+  Session other = base.fork();
+  other.compress("streaming", "10%");
+  other.evaluate(later);
+  EXPECT_EQ(worst_difference(base.evaluate(later), before), 0);
+}
+
+TEST_F(TinySession, TrimForgetsByPosition) {
+  Session s = compressed("snapkv", "25%");
+  const auto before = s.fork().evaluate(later);
+  s.evaluate(later);
+  s.trim(kPrompt);
+  EXPECT_EQ(s.next_position(), kPrompt);
+  EXPECT_EQ(worst_difference(s.evaluate(later), before), 0);
+}
+
+TEST_F(TinySession, ASecondCompressionGoesOnFromTheFirst) {
+  Session s = compressed("behavior", "50%");
+  s.prefill(later);
+  const int64_t held = s.impl().cache.total_entries();
+  const Receipt receipt = s.compress("behavior", "50%");
+  EXPECT_EQ(receipt.entries_full, held);
+  EXPECT_EQ(receipt.entries_kept, held / 2);
+  EXPECT_EQ(s.next_position(), kPrompt + int32_t(later.size()));
+}
+
+template <typename Call>
+ErrorCode code_of(Call call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos);
+    return e.code();
+  }
+  ADD_FAILURE() << "no error";
+  return ErrorCode::internal;
+}
+
+TEST_F(TinySession, BadRequestsAreRefusedAndLoseNothing) {
+  Session s = session();
+  EXPECT_EQ(code_of([&] { s.prefill({}); }), ErrorCode::usage);
+  EXPECT_EQ(code_of([&] { s.compress("snapkv", "10%"); }), ErrorCode::usage);
+  s.prefill(prompt);
+  const auto before = s.fork().evaluate(later);
+  const auto too_long = random_tokens(900, kOptions.n_vocab, 1);
+  EXPECT_EQ(code_of([&] { s.prefill(too_long); }), ErrorCode::memory);
+  const std::vector<int32_t> foreign = {1, kOptions.n_vocab};
+  EXPECT_EQ(code_of([&] { s.evaluate(foreign); }), ErrorCode::usage);
+  EXPECT_EQ(code_of([&] { s.compress("snapkv", "1"); }), ErrorCode::budget);
+  EXPECT_EQ(code_of([&] { s.compress("snapvk", "10%"); }), ErrorCode::usage);
+  EXPECT_EQ(code_of([&] { s.compress("snapkv", "0%"); }), ErrorCode::usage);
+  EXPECT_EQ(code_of([&] { s.compress("behavior", "10%", [](double) { return false; }); }),
+            ErrorCode::interrupted);
+  EXPECT_EQ(worst_difference(s.evaluate(later), before), 0);
+}
+
+TEST_F(TinySession, AnInterruptedPrefillKeepsWholeUbatches) {
+  Session s = session(64);
+  int calls = 0;
+  EXPECT_EQ(code_of([&] { s.prefill(prompt, 32, [&](double) { return ++calls < 3; }); }),
+            ErrorCode::interrupted);
+  EXPECT_EQ(s.next_position(), 128);
+  s.prefill(std::span(prompt).subspan(128));
+  Session whole = session(64);
+  whole.prefill(prompt);
+  EXPECT_EQ(worst_difference(s.evaluate(later), whole.evaluate(later)), 0);
+}
+
+}  // namespace
+}  // namespace pith::test
