@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "behavior/features.h"
+#include "behavior/mask.h"
+#include "policy/attention_probs.h"
+
+namespace pith {
+
+/// What the logit-shift estimate reads of a context: the readout of each scoring position, and on
+/// demand the features of a (layer, KV head).
+class BehaviorInputs {
+ public:
+  /// The last `positions` observed ones, their `topk` likeliest tokens; `rank` directions of the
+  /// quadratic form, or the logit map itself with Objective::kl.
+  BehaviorInputs(const PolicyContext& context, behavior::Objective objective, int positions,
+                 int topk, int rank);
+
+  /// Probabilities of the top tokens [positions, topk].
+  const std::vector<double>& probabilities() const { return p_; }
+
+  void make_features(int layer, int head_kv, behavior::GroupFeatures<float>& out) const;
+
+  /// Bytes that the features of a (layer, KV head) take, and those needed while they are made.
+  size_t feature_bytes(int layer, int head_kv) const;
+  size_t transient_bytes(int layer, int head_kv) const;
+
+ private:
+  void read_position(int position, int topk);
+
+  const PolicyContext& context_;
+  behavior::Objective objective_;
+  int rank_;
+  behavior::Readout<float> readout_;
+  std::vector<double> p_;
+};
+
+}  // namespace pith
