@@ -19,7 +19,7 @@ struct SamplerOptions {
   float repeat_penalty = 1;
   int repeat_last_n = 64;
   uint32_t seed = 0;
-  std::string grammar;  ///< GBNF, root rule "root"
+  std::string grammar = {};  ///< GBNF, root rule "root"
 };
 
 /// libllama's sampler chain.
