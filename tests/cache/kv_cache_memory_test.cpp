@@ -127,9 +127,12 @@ TEST(KvCacheMemory, PagesOfAnAppendGivenUpGoWithTheNextRelease) {
   EXPECT_EQ(cache.length(0, 0), 10);
 }
 
-TEST(KvCacheMemory, ReservationTakesNoMemory) {
-  const KvCache cache({.n_layer = 30, .n_head_kv = 3, .head_dim = 64, .n_ctx = 1 << 20});
+TEST(KvCacheMemory, TakesAPageForTheFirstEntryOfARow) {
+  // Rows are larger than a huge page, which none may become.
+  KvCache cache({.n_layer = 30, .n_head_kv = 3, .head_dim = 64, .n_ctx = 1 << 16});
   EXPECT_EQ(cache_resident_bytes(cache), 0U);
+  fill(cache, 1);
+  EXPECT_EQ(cache_resident_bytes(cache), kRows * page_bytes());
 }
 
 }  // namespace

@@ -55,13 +55,13 @@ inline std::vector<float> exact_vector(int size, uint32_t seed) {
 }
 
 inline CacheGeometry choose_geometry(Choices& choices) {
-  constexpr int kHeadDims[] = {1, 2, 8, 20, 64, 128};
+  constexpr int kHeadDims[] = {1, 2, 8, 20, 64};
   return {.n_layer = int(1 + choices.byte() % 3),
           .n_head_kv = int(1 + choices.byte() % 3),
-          .head_dim = kHeadDims[choices.byte() % 6],
+          .head_dim = kHeadDims[choices.byte() % 5],
           .k_type = choices.byte() % 2 == 0 ? KvType::f16 : KvType::f32,
           .v_type = choices.byte() % 2 == 0 ? KvType::f16 : KvType::f32,
-          .n_ctx = int(1 + choices.wide() % 700)};
+          .n_ctx = int(1 + choices.wide() % 300)};
 }
 
 /// A cache and its reference, which have been through the same operations.
@@ -96,7 +96,7 @@ class CacheDriver {
     switch (choices_.byte() % 8) {
       case 0:
       case 1:
-        append(sequence, choices_.wide() % 300);
+        append(sequence, choices_.wide() % 160);
         break;
       case 2:
         write_pending(sequence, choices_.byte(), nullptr);  // never committed: must not show
