@@ -34,9 +34,10 @@ struct CompareSettings {
   std::string json, csv;
 };
 
-/// The row of a text file: its last tokens continue the rest, and every one of them counts.
-FidelityRow file_row(const Model& model, const std::string& path, int continuation) {
-  const std::vector<int32_t> tokens = model.impl()->vocab->tokenize(read_text(path), true, false);
+/// The row of a text: its last tokens continue the rest, and every one of them counts.
+FidelityRow text_row(const Model& model, const std::string& path, const std::string& text,
+                     int continuation) {
+  const std::vector<int32_t> tokens = model.impl()->vocab->tokenize(text, true, false);
   if (int(tokens.size()) <= continuation) {
     throw Error(ErrorCode::bad_file, path + ": " + std::to_string(tokens.size()) +
                                          " tokens, but more than --continue " +
@@ -52,14 +53,15 @@ FidelityRow file_row(const Model& model, const std::string& path, int continuati
   return row;
 }
 
-RowSelection load_rows(const Model& model, const CompareSettings& settings) {
+RowSelection load_rows(const Model& model, const CompareSettings& settings,
+                       const std::vector<std::string>& texts) {
   if (!settings.rows.empty()) {
     return select_rows(read_rows(settings.rows, model.shape().n_vocab), settings.kinds,
                        settings.limit);
   }
   RowSelection selection;
-  for (const std::string& path : settings.files) {
-    selection.rows.push_back(file_row(model, path, settings.continuation));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    selection.rows.push_back(text_row(model, settings.files[i], texts[i], settings.continuation));
   }
   return selection;
 }
@@ -123,9 +125,11 @@ void compare(CompareSettings settings, const std::string& command_line) {
   if (!settings.json.empty()) json.emplace(settings.json);
   if (!settings.csv.empty()) csv.emplace(settings.csv);
 
+  std::vector<std::string> texts;
+  for (const std::string& path : settings.files) texts.push_back(read_text(path));
   const Model model = load_model(settings.model);
   report.model = model.impl()->weights->path();
-  RowSelection selection = load_rows(model, settings);
+  RowSelection selection = load_rows(model, settings, texts);
   report.notes.insert(report.notes.end(), selection.notes.begin(), selection.notes.end());
   report.rows = std::move(selection.rows);
   check_lengths(model, options.session, report.rows, options.diverge);

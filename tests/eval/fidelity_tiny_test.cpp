@@ -1,0 +1,117 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "eval/fidelity.h"
+#include "eval/metrics.h"
+#include "support/expect_error.h"
+#include "support/tiny_model.h"
+
+namespace pith {
+namespace {
+
+constexpr int kVocab = 64;
+
+FidelityRow row(const std::string& id, int context, int continuation, int seed) {
+  FidelityRow r;
+  r.id = id;
+  r.kind = "text";
+  for (int i = 0; i < context; ++i) r.context.push_back((i * i + 7 * i + seed) % kVocab);
+  for (int i = 0; i < continuation; ++i) r.continuation.push_back((5 * i + seed) % kVocab);
+  r.score.assign(size_t(continuation), 1);
+  return r;
+}
+
+class Fidelity : public ::testing::Test {
+ protected:
+  std::vector<std::vector<RowFidelity>> run(const std::vector<FidelityRow>& rows,
+                                            const Progress& progress = {}) {
+    std::vector<std::vector<RowFidelity>> out;
+    run_fidelity(
+        model_, rows, options_,
+        [&](std::span<const RowFidelity> results) {
+          out.emplace_back(results.begin(), results.end());
+        },
+        progress);
+    return out;
+  }
+
+  test::TinyModel file_;
+  Model model_ = Model::load(file_.path());
+  FidelityOptions options_{.cases = {{"full", "100%"}, {"random", "25%"}, {"random", "100%"}},
+                           .session = {.threads = 2, .n_ctx = 512},
+                           .diverge = 12};
+};
+
+TEST_F(Fidelity, WholeCachesChangeExactlyNothing) {
+  const auto results = run({row("a", 90, 150, 3)});  // more than one chunk of continuation
+  for (const size_t whole : {0U, 2U}) {
+    const RowFidelity& r = results[0][whole];
+    ASSERT_EQ(r.kl.size(), 150U);
+    for (const double kl : r.kl) EXPECT_EQ(kl, 0);
+    EXPECT_EQ(r.same_top, 1);
+    EXPECT_EQ(r.dnll, 0);
+    EXPECT_EQ(r.mean_squared_dp, 0);
+    EXPECT_FALSE(r.divergence.has_value());
+  }
+}
+
+TEST_F(Fidelity, AgreesWithTheProtocolStepByStep) {
+  FidelityRow r = row("a", 90, 20, 3);
+  r.score.assign(20, 0);
+  r.score[4] = r.score[19] = 1;
+  const RowFidelity result = run({r})[0][1];
+
+  Session full(model_, options_.session);
+  full.prefill(r.context);
+  Session compressed = full.fork();
+  compressed.compress("random", "25%");
+  const auto p = full.evaluate(r.continuation), q = compressed.evaluate(r.continuation);
+  auto change = [&](size_t at, std::optional<int32_t> next) {
+    const auto first = at * kVocab;
+    return compare_logits(std::span(p).subspan(first, kVocab), std::span(q).subspan(first, kVocab),
+                          next);
+  };
+  const PredictionChange middle = change(4, r.continuation[5]), last = change(19, std::nullopt);
+  ASSERT_EQ(result.kl.size(), 2U);
+  EXPECT_NEAR(result.kl[0], middle.kl, 1e-12);
+  EXPECT_NEAR(result.kl[1], last.kl, 1e-12);
+  EXPECT_GT(result.kl[0], 0);
+  EXPECT_NEAR(result.dnll, *middle.dnll, 1e-12);  // nothing follows the last position
+  EXPECT_NEAR(result.mean_squared_dp, *middle.dp * *middle.dp, 1e-12);
+  EXPECT_EQ(result.receipt.entries_full, 90 * model_.shape().n_rows());
+  EXPECT_EQ(result.receipt.entries_kept, (result.receipt.entries_full + 2) / 4);
+}
+
+TEST_F(Fidelity, ARowDoesNotDependOnThoseBefore) {
+  const auto a = row("a", 80, 10, 3), b = row("b", 60, 10, 9);
+  const auto results = run({a, b, a});
+  ASSERT_EQ(results.size(), 3U);
+  EXPECT_EQ(results[0][1].kl, results[2][1].kl);
+  EXPECT_NE(results[0][1].kl, results[1][1].kl);
+}
+
+TEST_F(Fidelity, StoppedRunsKeepWholeRows) {
+  std::vector<std::vector<RowFidelity>> kept;
+  const auto r = row("a", 80, 10, 3);
+  const std::vector<FidelityRow> rows{r, r};
+  test::expect_error(ErrorCode::interrupted, "interrupted", [&] {
+    run_fidelity(
+        model_, rows, options_,
+        [&](std::span<const RowFidelity> results) {
+          kept.emplace_back(results.begin(), results.end());
+        },
+        [](double share) { return share < 0.6; });
+  });
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_EQ(kept[0].size(), options_.cases.size());
+}
+
+TEST_F(Fidelity, ErrorsNamePolicyAndRow) {
+  options_.cases = {{"random", "1"}};
+  options_.session.protection = {.sinks = 40, .window = 40};
+  test::expect_error(ErrorCode::budget, "random at 1, row a", [&] { run({row("a", 90, 5, 1)}); });
+}
+
+}  // namespace
+}  // namespace pith

@@ -1,0 +1,119 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "support/packaged_model.h"
+#include "support/temp_file.h"
+#include "support/tool.h"
+
+namespace pith {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+/// A text of some 800 tokens with one fact in it.
+std::string text_with_fact() {
+  return "The code of the vault is 7391. " + test::read_file(test::long_text()).substr(0, 3500);
+}
+
+std::string with_model(const std::string& command) {
+  return command + " -m '" + test::packaged_model() + "'";
+}
+
+TEST(Run, AnswersOverTheCompressedCacheWithAReceipt) {
+  const test::TempFile text(text_with_fact(), ".txt");
+  const auto result = test::run_tool(with_model("run") + " -f " + text.path() +
+                                     " -p 'What does the text speak of?' -n 8 --policy snapkv "
+                                     "--budget 25% --json");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json out = json::parse(result.out);
+  EXPECT_NE(out["answer"].get<std::string>(), "");
+  const json& receipt = out["receipt"];
+  const auto full = receipt["entries_full"].get<int64_t>();
+  EXPECT_EQ(receipt["entries_kept"].get<int64_t>(), (full + 2) / 4);
+  EXPECT_LT(receipt["resident_kept"].get<int64_t>(), receipt["resident_full"].get<int64_t>() / 2);
+  EXPECT_EQ(receipt["tokens_generated"].get<int>(), 8);
+  EXPECT_THAT(receipt["policy"].get<std::string>(), HasSubstr("snapkv(window="));
+}
+
+TEST(Run, PlainOutputKeepsTheAnswerApartFromTheReceipt) {
+  const auto plain = test::run_tool(with_model("run") + " -p 'Say hello.' -n 4 --policy full");
+  ASSERT_EQ(plain.exit_code, 0) << plain.err;
+  EXPECT_EQ(plain.out.find("entries"), std::string::npos);
+  EXPECT_THAT(plain.err, HasSubstr("entries"));
+}
+
+TEST(Run, ChatGoesOnOverTheSameCache) {
+  const test::TempFile text(text_with_fact(), ".txt");
+  const auto result = test::run_tool(
+      with_model("run") + " -i -n 4 --policy snapkv -f " + text.path(), "Who?\nWhy?\n");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '>') >= 3, true) << result.err;
+  EXPECT_GE(std::ranges::count(result.out, '\n'), 2) << result.out;
+}
+
+TEST(Run, APromptLongerThanTheContextFails) {
+  const test::TempFile text(text_with_fact(), ".txt");
+  const auto result =
+      test::run_tool(with_model("run") + " --policy snapkv -c 256 -f " + text.path());
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("the context holds 256"));
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(Compare, WritesFiguresForEveryPolicy) {
+  const test::TempFile text(text_with_fact(), ".txt"), out({}, ".json"), csv({}, ".csv");
+  const auto result =
+      test::run_tool(with_model("compare") + " -f " + text.path() +
+                     " --continue 32 --policy snapkv --budget 25% 50% --diverge 8 --json " +
+                     out.path() + " --csv " + csv.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = json::parse(test::read_file(out.path()));
+  ASSERT_EQ(report["results"].size(), 7U);
+  EXPECT_EQ(report["results"][0]["policy"], "full");
+  EXPECT_EQ(report["results"][0]["kl"]["mean"], 0.0);
+  for (size_t c = 1; c < 7; ++c) EXPECT_GT(report["results"][c]["kl"]["mean"], 0.0) << c;
+  EXPECT_EQ(std::ranges::count(test::read_file(csv.path()), '\n'), 8);
+  EXPECT_THAT(result.out, HasSubstr("snapkv"));
+}
+
+TEST(Compare, RowsOfAnotherVocabularyAreNamed) {
+  const test::TempFile rows(
+      R"({"id":"a","kind":"text","context_ids":[1],"continuation_ids":[99999],"score":[1]})",
+      ".jsonl");
+  const auto result =
+      test::run_tool(with_model("compare") + " --policy full --rows " + rows.path());
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr(":1: field 'continuation_ids' holds 99999"));
+}
+
+TEST(Inspect, TellsTheSizesOfTheModel) {
+  const auto result = test::run_tool("inspect --json '" + test::packaged_model() + "'");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json out = json::parse(result.out);
+  EXPECT_EQ(out["n_layer"], 30);
+  EXPECT_EQ(out["bytes_per_token"], 30 * 3 * (2 * 64 * 2 + 4));
+}
+
+TEST(Bench, TimesEveryPhaseBesideThePeer) {
+  const test::TempFile out({}, ".json");
+  const auto result = test::run_tool(with_model("bench") +
+                                     " --ctx 200 --decode 4 --repeat 1 --policy snapkv --budget "
+                                     "25% --peer llama --json " +
+                                     out.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = json::parse(test::read_file(out.path()));
+  std::vector<std::string> phases;
+  for (const json& r : report["results"]) {
+    if (r["policy"] != "full") phases.push_back(r["phase"]);
+    EXPECT_GE(r["wall_ms"], 0.0);
+  }
+  EXPECT_THAT(phases, ::testing::IsSupersetOf({"prefill", "score", "select", "apply", "decode"}));
+  EXPECT_EQ(report["peers"].size(), 4U);
+}
+
+}  // namespace
+}  // namespace pith

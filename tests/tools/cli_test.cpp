@@ -1,0 +1,118 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "support/temp_file.h"
+#include "support/tool.h"
+
+namespace pith {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Expects the exit code and exactly one line on stderr that contains `part`, and nothing on
+/// stdout.
+void expect_failure(int exit_code, const std::string& part, const std::string& arguments) {
+  const test::ToolResult result = test::run_tool(arguments);
+  EXPECT_EQ(result.exit_code, exit_code) << arguments;
+  EXPECT_THAT(result.err, HasSubstr(part)) << arguments;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << arguments << "\n" << result.err;
+  EXPECT_EQ(result.out, "") << arguments;
+}
+
+TEST(CommandLine, HelpOfTheToolAndEachCommand) {
+  for (const char* command : {"", "run", "compare", "bench", "policies", "inspect"}) {
+    const auto result = test::run_tool(std::string(command) + " --help");
+    EXPECT_EQ(result.exit_code, 0) << command;
+    EXPECT_THAT(result.out, HasSubstr("--help")) << command;
+    EXPECT_EQ(result.err, "") << command;
+  }
+  EXPECT_THAT(test::run_tool("--version").out, HasSubstr("pith "));
+}
+
+TEST(CommandLine, UnknownWordsGetTheNearestName) {
+  expect_failure(2, "did you mean 'compare'?", "compere");
+  expect_failure(2, "did you mean '--policy'?", "run -p x --polcy full");
+  expect_failure(2, "see pith --help", "");
+  expect_failure(2, "does not know 'extra'", "policies extra");
+}
+
+TEST(CommandLine, BadPoliciesAreWrongUsage) {
+  expect_failure(2, "snapkv", "run -p x --policy snapvk");
+  expect_failure(2, "snapkv", "compare -f x --policy snapvk");
+  expect_failure(2, "window", "run -p x --policy 'snapkv(widnow=3)'");
+  expect_failure(2, "snapkv", "run -p x --policy 'snapkv('");
+}
+
+TEST(CommandLine, BadBudgetsAreWrongUsage) {
+  for (const char* budget :
+       {"0", "0%", "-5%", "101%", "junk", "12XB", "''", "99999999999999999999"}) {
+    expect_failure(2, "budget", "run -p x --policy snapkv --budget " + std::string(budget));
+    expect_failure(2, "budget", "compare -f x --policy snapkv --budget " + std::string(budget));
+  }
+}
+
+TEST(CommandLine, BadNumbersAreWrongUsage) {
+  expect_failure(2, "--threads", "run -p x -t many");
+  expect_failure(2, "--threads", "run -p x -t -1");
+  expect_failure(2, "--ubatch-size", "run -p x -ub 0");
+  expect_failure(2, "--cache-type-k", "run -p x -ctk q3");
+  expect_failure(2, "--cache-type-v", "run -p x -ctv q3");
+  expect_failure(2, "--attention", "run -p x --attention magic");
+}
+
+TEST(CommandLine, AnEmptyPromptIsWrongUsage) {
+  expect_failure(2, "the prompt is empty", "run --policy full");
+  expect_failure(2, "the prompt is empty", "run --policy full -p ''");
+  expect_failure(2, "texts (-f) or rows", "compare --policy full");
+  expect_failure(2, "texts (-f) or rows", "compare --policy full -f a --rows b");
+  expect_failure(2, "do not go together", "run --policy full -i --json");
+}
+
+TEST(CommandLine, MissingFilesFail) {
+  const test::TempFile text("some text", ".txt");
+  expect_failure(1, "/no/model.gguf", "run --policy full -p x -m /no/model.gguf");
+  expect_failure(1, "/no/model.gguf", "inspect /no/model.gguf");
+  expect_failure(1, "/no/text.txt", "run --policy full -f /no/text.txt");
+  expect_failure(1, "/no/text.txt", "compare --policy full -f /no/text.txt");
+  expect_failure(1, "/tmp: a folder", "run --policy full -f /tmp");
+}
+
+TEST(CommandLine, UnreadableTextsFail) {
+  const test::TempFile empty("", ".txt"), broken("good \xFF bad", ".txt");
+  expect_failure(1, "empty", "run --policy full -f " + empty.path());
+  expect_failure(1, "not UTF-8 at byte 5", "run --policy full -f " + broken.path());
+  expect_failure(1, "not UTF-8 at byte 5", "compare --policy full -f " + broken.path());
+}
+
+TEST(CommandLine, AFileThatIsNoModelFails) {
+  const test::TempFile text("this is no model", ".gguf");
+  expect_failure(1, text.path(), "run --policy full -p x -m " + text.path());
+}
+
+TEST(CommandLine, UnwritableOutputFailsBeforeTheWork) {
+  const test::TempFile text("some text", ".txt");
+  const std::string compare = "compare --policy full -f " + text.path();
+  expect_failure(1, "/no/folder/out.json", compare + " --json /no/folder/out.json");
+  expect_failure(1, "/no/folder/out.csv", compare + " --csv /no/folder/out.csv");
+  expect_failure(1, "/no/folder/out.json", "bench --policy full --json /no/folder/out.json");
+}
+
+TEST(CommandLine, PoliciesListTheRegistry) {
+  EXPECT_THAT(test::run_tool("policies").out, HasSubstr("snapkv"));
+  EXPECT_THAT(test::run_tool("policies --markdown").out, HasSubstr("| `snapkv` |"));
+  const auto json = nlohmann::json::parse(test::run_tool("policies --json").out);
+  EXPECT_FALSE(json["policies"].empty());
+  EXPECT_FALSE(json["budget_rules"].empty());
+  expect_failure(2, "excludes", "policies --json --markdown");
+}
+
+TEST(CommandLine, FullDiskBehindStandardOutputFails) {
+  const auto result = test::run_tool("policies --json >/dev/full; true");
+  EXPECT_THAT(result.err, HasSubstr("writing to standard output failed"));
+}
+
+}  // namespace
+}  // namespace pith
