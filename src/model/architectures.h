@@ -20,7 +20,7 @@ struct LayerTensor {
   Extent columns;  ///< ne[0]
   Extent rows;     ///< ne[1]; `one` for a vector
   bool required;
-  ggml_tensor* LayerWeights::*member;
+  ggml_tensor* LayerWeights::* member;
 };
 
 /// What pith needs to know of an architecture beyond the common GGUF keys. Adding one that differs

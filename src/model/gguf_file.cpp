@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 
 #include "model/ggml_log.h"
@@ -42,7 +41,7 @@ void GgufFile::Unmap::operator()(const std::byte* address) const {
 
 GgufFile::Mapping GgufFile::map(const std::string& path) {
   const Descriptor file(path);
-  struct stat status {};
+  struct stat status{};
   if (fstat(file.get(), &status) != 0) fail_io(path);
   if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::io, path + ": not a regular file");
   if (status.st_size == 0) throw Error(ErrorCode::bad_file, path + ": empty file");
@@ -80,10 +79,11 @@ std::span<const std::byte> GgufFile::data(const ggml_tensor& tensor) const {
 }
 
 void GgufFile::release(std::span<const std::byte> range) const {
-  const auto page = uintptr_t(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(range.data()) + page - 1) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(range.data() + range.size()) / page * page;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto page = size_t(sysconf(_SC_PAGESIZE));
+  const auto first = size_t(range.data() - file_.get());
+  const size_t begin = (first + page - 1) / page * page;
+  const size_t end = (first + range.size()) / page * page;
+  if (begin < end) madvise(const_cast<std::byte*>(file_.get()) + begin, end - begin, MADV_DONTNEED);
 }
 
 }  // namespace pith

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string_view>
+#include <functional>
 
 #include "pith/error.hpp"
 
@@ -136,25 +136,25 @@ void WeightStore::copy(Pool& pool, ggml_backend_buffer_type_t type) {
   }
 }
 
+std::string WeightStore::place(ggml_backend_buffer_type_t type) const {
+  if (type == nullptr) return "mapped";
+  if (type == ggml_backend_dev_buffer_type(device_)) return "dequantized";
+  return std::string("in ") + ggml_backend_buft_name(type);
+}
+
 std::string WeightStore::summary() const {
-  std::map<std::string, int> counts;
+  std::map<std::pair<std::string, std::string>, int> counts;  // by type and place
   for (const auto& [type, pool] : pools_) {
-    const std::string place = type == nullptr ? " mapped"
-                              : type == ggml_backend_dev_buffer_type(device_)
-                                  ? " dequantized"
-                                  : std::string(" in ") + ggml_backend_buft_name(type);
-    for (const Placed& placed : pool.tensors)
-      ++counts[type_label(placed.tensor->type) + "|" + place];
+    for (const Placed& placed : pool.tensors) {
+      ++counts[{type_label(placed.tensor->type), place(type)}];
+    }
   }
-  std::vector<std::pair<std::string, int>> kinds(counts.begin(), counts.end());
-  std::stable_sort(kinds.begin(), kinds.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::multimap<int, std::string, std::greater<>> most_first;
+  for (const auto& [kind, count] : counts) {
+    most_first.emplace(count, kind.first + " x " + std::to_string(count) + " " + kind.second);
+  }
   std::string line;
-  for (const auto& [kind, count] : kinds) {
-    const auto bar = kind.find('|');
-    line += (line.empty() ? "" : ", ") + kind.substr(0, bar) + " x " + std::to_string(count) +
-            kind.substr(bar + 1);
-  }
+  for (const auto& [count, text] : most_first) line += (line.empty() ? "" : ", ") + text;
   return line;
 }
 

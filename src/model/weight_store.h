@@ -46,6 +46,7 @@ class WeightStore {
   };
 
   ggml_backend_buffer_type_t choose(const ggml_tensor& stored, WeightUse use) const;
+  std::string place(ggml_backend_buffer_type_t type) const;
   bool dequantized(const ggml_tensor& stored) const;
   void map(Pool& pool);
   void copy(Pool& pool, ggml_backend_buffer_type_t type);

@@ -36,14 +36,14 @@ struct ModelConfig {
 
 /// Tensors of one layer; names are GGUF's. Biases are null where the file has none.
 struct LayerWeights {
-  ggml_tensor* attn_norm = nullptr;                       // [n_embd]
-  ggml_tensor *wq = nullptr, *bq = nullptr;               // [n_embd, n_head * head_dim]
-  ggml_tensor *wk = nullptr, *bk = nullptr;               // [n_embd, n_head_kv * head_dim]
-  ggml_tensor *wv = nullptr, *bv = nullptr;               // [n_embd, n_head_kv * head_dim]
-  ggml_tensor *wo = nullptr, *bo = nullptr;               // [n_head * head_dim, n_embd]
-  ggml_tensor* ffn_norm = nullptr;                        // [n_embd]
+  ggml_tensor* attn_norm = nullptr;                             // [n_embd]
+  ggml_tensor *wq = nullptr, *bq = nullptr;                     // [n_embd, n_head * head_dim]
+  ggml_tensor *wk = nullptr, *bk = nullptr;                     // [n_embd, n_head_kv * head_dim]
+  ggml_tensor *wv = nullptr, *bv = nullptr;                     // [n_embd, n_head_kv * head_dim]
+  ggml_tensor *wo = nullptr, *bo = nullptr;                     // [n_head * head_dim, n_embd]
+  ggml_tensor* ffn_norm = nullptr;                              // [n_embd]
   ggml_tensor *gate = nullptr, *up = nullptr, *down = nullptr;  // [n_embd, n_ff] x2, [n_ff, n_embd]
-  ggml_tensor* rope_freqs = nullptr;                      // [n_rot / 2], Llama 3; shared by layers
+  ggml_tensor* rope_freqs = nullptr;  // [n_rot / 2], Llama 3; shared by layers
 };
 
 /// A checked GGUF file with its weights on the CPU backend: mapped where they are used as stored,
@@ -62,8 +62,8 @@ class ModelWeights {
   virtual ggml_tensor* output_norm() const = 0;      // [n_embd]
   virtual ggml_tensor* output() const = 0;           // [n_embd, n_vocab], for mul_mat; may be tied
 
-  /// Rows [first, first + count) of a 2-D (or the one row of a 1-D) tensor by GGUF name, dequantised
-  /// from the file into out [count, row length]; exact for F32, F16 and BF16.
+  /// Rows [first, first + count) of a 2-D (or the one row of a 1-D) tensor by GGUF name,
+  /// dequantised from the file into out [count, row length]; exact for F32, F16 and BF16.
   virtual void read_rows(const std::string& tensor, int64_t first, int64_t count,
                          std::span<float> out) const = 0;
   /// The name of the unembedding tensor: "output.weight", or "token_embd.weight" where tied.
