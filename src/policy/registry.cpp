@@ -7,7 +7,8 @@
 namespace pith {
 
 std::span<const ScoreRow> score_rows() {
-  static const std::array rows{full_row(), random_row(), streaming_row(), snapkv_row()};
+  static const std::array rows{full_row(), random_row(), streaming_row(), snapkv_row(),
+                               behavior_row()};
   return rows;
 }
 
