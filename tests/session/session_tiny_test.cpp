@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "session/session.h"
 #include "support/logits.h"
 #include "support/tiny_model.h"
@@ -237,7 +239,7 @@ TEST_F(TinySession, BadRequestsAreRefusedAndLoseNothing) {
   EXPECT_EQ(code_of([&] { s.prefill(too_long); }), ErrorCode::memory);
   const std::vector<int32_t> foreign = {1, kOptions.n_vocab};
   EXPECT_EQ(code_of([&] { s.evaluate(foreign); }), ErrorCode::usage);
-  EXPECT_EQ(code_of([&] { s.compress("snapkv", "1"); }), ErrorCode::budget);
+  EXPECT_EQ(code_of([&] { s.compress("snapkv", "0.1%"); }), ErrorCode::budget);
   EXPECT_EQ(code_of([&] { s.compress("snapvk", "10%"); }), ErrorCode::usage);
   EXPECT_EQ(code_of([&] { s.compress("snapkv", "0%"); }), ErrorCode::usage);
   EXPECT_EQ(code_of([&] { s.compress("behavior", "10%", [](double) { return false; }); }),
