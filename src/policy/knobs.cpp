@@ -68,11 +68,12 @@ const std::string& KnobValues::choice(const std::string& name) const {
 KnobValues resolve_knobs(std::span<const Knob> knobs, const SpecPart& part) {
   KnobValues values;
   for (const Knob& knob : knobs) values.set(knob.name, knob.value);
-  for (const auto& [name, value] : part.arguments) {
+  for (const auto& argument : part.arguments) {
+    const std::string& name = argument.first;
     const auto knob = std::find_if(knobs.begin(), knobs.end(),
                                    [&](const Knob& candidate) { return candidate.name == name; });
     if (knob == knobs.end()) refuse_knob(part, name, knobs);
-    values.set(name, canonical_value(part.name, *knob, value));
+    values.set(name, canonical_value(part.name, *knob, argument.second));
   }
   return values;
 }

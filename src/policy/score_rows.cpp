@@ -11,12 +11,6 @@ namespace pith {
 
 namespace {
 
-void report(const PolicyContext& context, double share) {
-  if (context.progress && !context.progress(share)) {
-    throw Error(ErrorCode::interrupted, "stopped while scoring cache entries");
-  }
-}
-
 size_t most_row_bytes(const ModelShape& shape, const std::function<size_t(int, int)>& row_bytes) {
   size_t most = 1;
   for (int row = 0; row < shape.n_rows(); ++row) {
@@ -38,6 +32,12 @@ int affordable_threads(const PolicyContext& context, size_t bytes) {
 
 }  // namespace
 
+void report_progress(const PolicyContext& context, double share) {
+  if (context.progress && !context.progress(share)) {
+    throw Error(ErrorCode::interrupted, "stopped while scoring cache entries");
+  }
+}
+
 Scores score_each_row(const PolicyContext& context,
                       const std::function<size_t(int, int)>& row_bytes,
                       const std::function<void(const ScoredRow&)>& score_row) {
@@ -48,7 +48,7 @@ Scores score_each_row(const PolicyContext& context,
   scores.rows.resize(size_t(shape.n_rows()));
   scores.scratch_peak = bytes * size_t(threads);
 
-  report(context, 0);
+  report_progress(context, 0);
   std::atomic<int> done{0};
   parallel_for(shape.n_rows(), threads, [&, caller = std::this_thread::get_id()](int row) {
     const int layer = row / shape.n_head_kv;
@@ -57,9 +57,10 @@ Scores score_each_row(const PolicyContext& context,
     out.resize(size_t(context.cache.length(layer, head_kv)));
     score_row({.layer = layer, .head_kv = head_kv, .scores = out});
     const int finished = ++done;
-    if (std::this_thread::get_id() == caller) report(context, double(finished) / shape.n_rows());
+    if (std::this_thread::get_id() == caller)
+      report_progress(context, double(finished) / shape.n_rows());
   });
-  report(context, 1);
+  report_progress(context, 1);
   return scores;
 }
 

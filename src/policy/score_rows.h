@@ -14,11 +14,14 @@ struct ScoredRow {
   std::span<float> scores;  ///< [length], to be filled
 };
 
+/// Tells context.progress the share done. Throws Error(interrupted) where it says to stop.
+void report_progress(const PolicyContext& context, double share);
+
 /// Scores made one (layer, KV head) at a time by `score_row`, on up to context.threads threads;
 /// fewer where each needs so much memory that together they would pass context.scratch_bytes.
 /// `row_bytes(layer, head_kv)` is the working memory of one call. context.progress is called from
-/// this thread only. Throws Error(memory) where one row alone passes scratch_bytes, and
-/// Error(interrupted).
+/// this thread only, with 0 first and 1 last. Throws Error(memory) where one row alone passes
+/// scratch_bytes, and Error(interrupted).
 Scores score_each_row(const PolicyContext& context,
                       const std::function<size_t(int layer, int head_kv)>& row_bytes,
                       const std::function<void(const ScoredRow&)>& score_row);

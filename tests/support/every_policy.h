@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <string>
 
 #include "support/plan_checks.h"
@@ -19,10 +20,10 @@ class EveryPolicy : public testing::TestWithParam<std::string> {
   }
 };
 
-/// "snapkv+uniform" as a test's name.
+/// A spec as a test's name: only letters, digits and underscores.
 inline std::string spec_test_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
-  for (char& c : name) c = c == '+' ? '_' : c;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return name;
 }
 

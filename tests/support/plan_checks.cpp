@@ -49,6 +49,12 @@ std::vector<std::string> evicting_specs() {
   for (const ScoreRow& score : score_rows()) {
     if (Policy::parse(score.name).keeps_all()) continue;
     for (const BudgetRow& rule : budget_rows()) specs.push_back(score.name + "+" + rule.name);
+    for (const Knob& knob : score.knobs) {
+      for (const std::string& choice : knob.choices) {
+        const std::string spec = score.name + "(" + knob.name + "=" + choice + ")";
+        if (choice != knob.value) specs.push_back(spec + "+" + score.budget);
+      }
+    }
   }
   return specs;
 }

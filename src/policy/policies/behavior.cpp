@@ -136,6 +136,7 @@ class BehaviorScorer : public Scorer {
     const ModelShape& shape = context.cache.shape();
     Scores scores;
     scores.scratch_peak = whole_bytes(context, inputs);
+    report_progress(context, 0);
     std::vector<GroupFeatures<float>> features(size_t(shape.n_rows()));
     std::vector<Candidate> all;
     for (int row = 0; row < shape.n_rows(); ++row) {
@@ -147,9 +148,7 @@ class BehaviorScorer : public Scorer {
     parallel_for(shape.n_rows(), context.threads, [&](int row) {
       inputs.make_features(row / shape.n_head_kv, row % shape.n_head_kv, features[size_t(row)]);
     });
-    if (context.progress && !context.progress(0.5)) {
-      throw Error(ErrorCode::interrupted, "stopped while scoring cache entries");
-    }
+    report_progress(context, 0.5);
 
     Mask<float> mask(features, options_.objective, inputs.probabilities());
     behavior::GreedyOptions greedy = greedy_options();
@@ -161,6 +160,7 @@ class BehaviorScorer : public Scorer {
       pool.push_back(step.evicted);
     }
     write_scores(context, {complete_order(mask, all, pool, greedy)}, scores);
+    report_progress(context, 1);
     return scores;
   }
 
