@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 std::vector<std::string> lines(const std::vector<FidelityCase>& cases) {
   std::vector<std::string> out;
   for (const FidelityCase& c : cases) {
-    out.push_back(c.policy.substr(0, c.policy.find('(')) + " " + c.budget);
+    out.push_back(c.policy.substr(0, c.policy.find_first_of("(+")) + " " + c.budget);
   }
   return out;
 }

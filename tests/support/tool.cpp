@@ -28,9 +28,10 @@ ToolResult run_tool(const std::string& arguments, const std::string& input) {
     return result;
   }
   const TempFile in(input, ".in"), out({}, ".out"), err({}, ".err");
-  const int status = std::system(("'" + tool + "' " + arguments + " <'" + in.path() + "' >'" +
-                                  out.path() + "' 2>'" + err.path() + "'")
-                                     .c_str());
+  // Redirections come first, so that one in the arguments takes their place.
+  const std::string command = "'" + tool + "' <'" + in.path() + "' >'" + out.path() + "' 2>'" +
+                              err.path() + "' " + arguments;
+  const int status = std::system(command.c_str());
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   result.out = read_file(out.path());
   result.err = read_file(err.path());

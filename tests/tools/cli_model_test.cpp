@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 /// A text of some 800 tokens with one fact in it.
 std::string text_with_fact() {
-  return "The code of the vault is 7391. " + test::read_file(test::long_text()).substr(0, 3500);
+  return "The code of the vault is 7391. " + test::long_text().substr(0, 3500);
 }
 
 std::string with_model(const std::string& command) {
