@@ -9,7 +9,7 @@ endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms of GCC 12 with optimisation: the first in AVX-512 intrinsics under Eigen and under
-  # the sanitizers, the second in std::string's operator+ (GCC bug 105651). clang-tidy looks for both.
+  # the sanitizers, the second in std::string's operator+ (GCC bug 105651).
   target_compile_options(pith_options INTERFACE -Wno-maybe-uninitialized -Wno-restrict)
 endif()
 
