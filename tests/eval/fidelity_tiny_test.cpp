@@ -39,7 +39,7 @@ class Fidelity : public ::testing::Test {
   test::TinyModel file_;
   Model model_ = Model::load(file_.path());
   FidelityOptions options_{.cases = {{"full", "100%"}, {"random", "25%"}, {"random", "100%"}},
-                           .session = {.threads = 2, .n_ctx = 512},
+                           .session = {.threads = 1, .n_ctx = 512},
                            .diverge = 12};
 };
 
