@@ -84,26 +84,25 @@ void evict_cheapest(Mask<T>& mask, std::vector<Priced<T>>& left, double /*eps*/,
 template <class T>
 void recheck_round(Mask<T>& mask, std::vector<Priced<T>>& left, double eps,
                    const GreedyOptions& options, std::vector<Step<T>>& steps) {
-  const int wanted = std::clamp(int(options.share * double(left.size())), 1,
-                                options.evictions - int(steps.size()));
-  const auto end = left.begin() + wanted;
-  std::nth_element(left.begin(), end - 1, left.end());
-  std::sort(left.begin(), end);
-  const T threshold = std::prev(end)->rise;
+  const auto dearer = [](const Priced<T>& a, const Priced<T>& b) { return b < a; };
+  std::make_heap(left.begin(), left.end(), dearer);
+  const size_t needed = std::min(size_t(options.evictions) - steps.size(), left.size());
+  const size_t end = steps.size() + std::max<size_t>(1, size_t(options.share * double(needed)));
   typename Mask<T>::Scratch scratch;
-  const auto waits = [&](const Priced<T>& p) {
-    const T now = mask.rise(p.candidate.group, p.candidate.entry, T(eps), scratch);
-    if (now > threshold) return true;
+  // Where more has to be re-checked than there is, pricing all anew tells more.
+  for (size_t checks = left.size(); checks > 0 && steps.size() < end; --checks) {
+    std::pop_heap(left.begin(), left.end(), dearer);
+    Priced<T>& p = left.back();
+    p.rise = mask.rise(p.candidate.group, p.candidate.entry, T(eps), scratch);
+    if (left.size() > 1 && left.front() < p) {
+      std::push_heap(left.begin(), left.end(), dearer);
+      continue;
+    }
+    if (!std::isfinite(p.rise)) break;
     mask.evict(p.candidate.group, p.candidate.entry);
-    steps.push_back({p.candidate, now});
-    return false;
-  };
-  // Not std::remove_if, which does not promise to go in order.
-  auto kept = left.begin();
-  for (auto p = left.begin(); p != end; ++p) {
-    if (waits(*p)) *kept++ = *p;
+    steps.push_back({p.candidate, p.rise});
+    left.pop_back();
   }
-  left.erase(kept, end);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct GreedyOptions {
   int evictions = std::numeric_limits<int>::max();  ///< stop after so many
   double eps = 0.05;     ///< attention mass that must stay at every (query head, position)
   int max_halvings = 0;  ///< of eps, each time nothing can be evicted any more
-  double share = 0.15;   ///< of the remaining candidates that a round of re-checks may evict
+  double share = 0.1;     ///< of what is still to go, evicted at most in one round of re-checks
   int threads = 1;
 };
 
@@ -36,9 +36,11 @@ template <class T>
 std::vector<Step<T>> evict_exactly(Mask<T>& mask, const std::vector<Candidate>& candidates,
                                    const GreedyOptions& options);
 
-/// The greedy by rounds: every round finds all rises and the threshold of its cheapest `share`,
-/// then walks these in order and evicts each whose rise under the mask *of that moment* is still
-/// within the threshold; the others wait for the next round. The same for any number of threads.
+/// The greedy by rounds. A round finds all rises under the mask at its start, then takes the
+/// cheapest again and again: its rise is found anew under the mask *of that moment*, and it goes if
+/// no other known rise is lower; else it waits with its new rise. No rise that is out of date ever
+/// evicts, but one that has fallen since its round began is noticed only in the next. The same for
+/// any number of threads.
 template <class T>
 std::vector<Step<T>> evict_with_recheck(Mask<T>& mask, const std::vector<Candidate>& candidates,
                                         const GreedyOptions& options);

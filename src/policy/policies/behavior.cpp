@@ -259,7 +259,7 @@ ScoreRow behavior_row() {
                               "attention mass that stays at every head and position"),
                     real_knob("pool", "1.5", 1, 1000,
                               "candidates an eviction, by single cost (not with objective=head)"),
-                    real_knob("step", "0.15", 0.01, 0.5, "share evicted at most in a round")},
+                    real_knob("step", "0.1", 0.01, 0.5, "share evicted at most in a round")},
           .make = make_behavior};
 }
 
