@@ -1,0 +1,170 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "behavior/greedy.h"
+#include "policy/policies/behavior_inputs.h"
+#include "policy/policy.h"
+#include "support/expect_error.h"
+#include "support/synthetic.h"
+
+namespace pith::test {
+
+namespace {
+
+using behavior::Mask;
+using behavior::Objective;
+
+/// One head of size 2 whose last position attends to the entries by `alpha` and reads (values[i],
+/// 0) of each. W_O, W_U and the norm's gain are the identity and the residual is (1, 1), so that
+/// both tokens are as likely and the cost of a shift (a, b) is (a - b)^2 / 8.
+Synthetic one_head(const std::vector<float>& alpha, const std::vector<float>& values) {
+  Synthetic out;
+  const ModelShape shape{
+      .n_layer = 1, .n_head = 1, .n_head_kv = 1, .head_dim = 2, .n_embd = 2, .n_vocab = 2};
+  out.cache.model_shape = out.weights.model_shape = shape;
+  SyntheticCache::Row row;
+  for (size_t i = 0; i < alpha.size(); ++i) {
+    row.positions.push_back(int32_t(i));
+    row.keys.insert(row.keys.end(), {std::log(alpha[i]), 0});
+    row.values.insert(row.values.end(), {values[i], 0});
+  }
+  out.cache.rows = {row};
+  out.cache.seen = int32_t(alpha.size());
+  out.weights.w_o = {{1, 0, 0, 1}};
+  out.weights.w_u = {1, 0, 0, 1};
+  out.weights.norm = {1, 1};
+  out.weights.eps = 0;
+  out.seen.positions = {out.cache.seen - 1};
+  out.seen.query = {{1, 0}};
+  out.seen.residual = {1, 1};
+  out.seen.logits = {1, 1};
+  return out;
+}
+
+PolicyContext with_ends_protected(const Synthetic& synthetic, int64_t keep_total) {
+  PolicyContext context = synthetic.context(keep_total);
+  context.protection = {.sinks = 1, .window = 1};
+  return context;
+}
+
+// The output is 3/4. Without entry 2 it is 2/3, without 2 and 3 it is 4/5: the second eviction
+// lowers the cost. With the ends alone it is 0.
+TEST(Behavior, ScoresAreTheRunningMaximumOfTheGreedysRises) {
+  const Synthetic synthetic = one_head({0.25F, 0.125F, 0.25F, 0.125F, 0.25F}, {0, 4, 1, 0, 0});
+  for (const std::string objective : {"head", "layer", "total"}) {
+    const auto context = with_ends_protected(synthetic, 2);
+    const auto scores = Policy::parse("behavior(objective=" + objective + ")").score(context);
+    const auto& row = scores.rows[0];
+    const double first = 1.0 / 144 / 8;
+    EXPECT_NEAR(row[2], first, 1e-6 * first);
+    EXPECT_EQ(row[3], std::nextafter(row[2], 1.0F));
+    EXPECT_NEAR(row[1], 0.5625 / 8 - 0.0025 / 8, 1e-6);
+    EXPECT_TRUE(scores.notes.empty());
+  }
+}
+
+TEST(Behavior, WithLogSumExpCostsAreThoseOfTheDefinition) {
+  const Synthetic synthetic = one_head({0.25F, 0.125F, 0.25F, 0.125F, 0.25F}, {0, 4, 1, 0, 0});
+  const auto scores =
+      Policy::parse("behavior(objective=kl)").score(with_ends_protected(synthetic, 2));
+  // Logits move by +-1/24 where the output moves from 3/4 to 2/3.
+  EXPECT_NEAR(scores.rows[0][2], std::log(std::cosh(1.0 / 24)), 1e-8);
+}
+
+TEST(Behavior, LowersEpsToMeetTheBudgetAndSaysSo) {
+  const Synthetic synthetic = one_head({0.02F, 0.32F, 0.32F, 0.32F, 0.02F}, {0, 1, 3, 2, 0});
+  const Policy policy = Policy::parse("behavior");
+  EXPECT_TRUE(policy.score(with_ends_protected(synthetic, 3)).notes.empty());
+  const auto scores = policy.score(with_ends_protected(synthetic, 2));
+  ASSERT_EQ(scores.notes.size(), 1U);
+  EXPECT_EQ(scores.notes[0], "behavior: eps lowered from 0.05 to 0.025 to meet the budget");
+}
+
+TEST(Behavior, RefusesWhatDoesNotFitTheScratch) {
+  const Synthetic synthetic = make_synthetic({.shape = small_shape(), .lengths = {300}});
+  PolicyContext context = synthetic.context(200);
+  context.scratch_bytes = size_t{2} << 20;
+  Policy::parse("behavior").score(context);
+  expect_error(ErrorCode::memory, "bytes of scratch",
+               [&] { Policy::parse("behavior(objective=total)").score(context); });
+  context.scratch_bytes = 1000;
+  expect_error(ErrorCode::memory, "bytes of scratch",
+               [&] { Policy::parse("behavior").score(context); });
+}
+
+TEST(Behavior, NeedsAnObservation) {
+  Synthetic synthetic = make_synthetic({.shape = small_shape(), .lengths = {40}});
+  synthetic.seen.positions.clear();
+  expect_error(ErrorCode::usage, "observed positions",
+               [&] { Policy::parse("behavior").score(synthetic.context(20)); });
+}
+
+/// A cache with everything that its greedy reads, and the cost of a plan.
+class BehaviorPlan : public testing::TestWithParam<int> {
+ protected:
+  explicit BehaviorPlan(Objective objective = Objective::head)
+      : synthetic_(make_synthetic({.shape = small_shape(), .lengths = {80}, .peak = 3})),
+        context_(synthetic_.context(4 * GetParam())),
+        inputs_(context_, objective, 32, 50, 8),
+        features_(4) {
+    for (int row = 0; row < 4; ++row)
+      inputs_.make_features(row / 2, row % 2, features_[size_t(row)]);
+    const auto [sinks, window] = context_.protection;
+    for (int row = 0; row < 4; ++row) {
+      for (int i = sinks; i < 80 - window; ++i) candidates_.push_back({row, i});
+    }
+  }
+
+  Plan plan(const std::string& spec) const {
+    const Policy policy = Policy::parse(spec);
+    return policy.select(policy.score(context_), context_);
+  }
+
+  static bool keeps(const Plan& plan, const behavior::Candidate& entry) {
+    const auto& keep = plan.rows[size_t(entry.group)].keep;
+    return std::binary_search(keep.begin(), keep.end(), entry.entry);
+  }
+
+  Synthetic synthetic_;
+  PolicyContext context_;
+  BehaviorInputs inputs_;
+  std::vector<behavior::GroupFeatures<float>> features_;
+  std::vector<behavior::Candidate> candidates_;
+};
+
+TEST_P(BehaviorPlan, MergedPathsEndNearTheGlobalGreedy) {
+  const Plan merged = plan("behavior(topk=50)");
+  Mask<float> mask(features_, Objective::head), exact(features_, Objective::head);
+  for (const auto& entry : candidates_) {
+    if (!keeps(merged, entry)) mask.evict(entry.group, entry.entry);
+  }
+  behavior::evict_exactly(exact, candidates_, {.evictions = 4 * (80 - GetParam())});
+  EXPECT_LT(mask.cost(), 1.05 * exact.cost());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kept, BehaviorPlan, testing::Values(40, 20),
+                         testing::PrintToStringParamName());
+
+class BehaviorTotalPlan : public BehaviorPlan {
+ protected:
+  BehaviorTotalPlan() : BehaviorPlan(Objective::total) {}
+};
+
+TEST_P(BehaviorTotalPlan, IsTheSetThatTheGreedyEndsWith) {
+  const Plan chosen = plan("behavior(topk=50,objective=total,pool=1000)");
+  Mask<float> mask(features_, Objective::total);
+  const int evictions = 4 * (80 - GetParam());
+  for (const auto& step : evict_with_recheck(mask, candidates_, {.evictions = evictions})) {
+    EXPECT_FALSE(keeps(chosen, step.evicted));
+  }
+  EXPECT_EQ(chosen.total(), 4 * GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kept, BehaviorTotalPlan, testing::Values(40, 20),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+
+}  // namespace pith::test
