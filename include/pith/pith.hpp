@@ -21,7 +21,13 @@
 namespace pith {
 
 enum class KvType { f32, f16 };
-enum class AttentionPath { ragged, portable };
+
+/// How attention over the cache is computed.
+enum class AttentionPath {
+  ragged,    ///< pith's own kernel over the ragged rows: F32 sums, exact log-weights, the fastest
+  portable,  ///< flash attention of any ggml backend, KV heads on dimension 3; log-weights in F16
+  products   ///< matrix products around a softmax, as libllama computes with flash attention off
+};
 
 struct ModelOptions {
   bool dequantize_weights = false;  ///< hold every weight as F32 (`--weights f32`)
@@ -53,10 +59,10 @@ struct Receipt {
   std::string budget_requested;
   int64_t n_tokens = 0;
   int64_t entries_full = 0, entries_kept = 0, entries_protected = 0;
-  int64_t bytes_full = 0, bytes_kept = 0;          ///< keys, values, positions, log-weights
-  int64_t resident_full = 0, resident_kept = 0;    ///< pages the cache's allocator holds
-  size_t scratch_peak = 0;                         ///< working memory of scoring, bytes
-  std::vector<std::vector<int>> kept;              ///< [n_layer][n_head_kv]
+  int64_t bytes_full = 0, bytes_kept = 0;        ///< keys, values, positions, log-weights
+  int64_t resident_full = 0, resident_kept = 0;  ///< pages the cache's allocator holds
+  size_t scratch_peak = 0;                       ///< working memory of scoring, bytes
+  std::vector<std::vector<int>> kept;            ///< [n_layer][n_head_kv]
   PhaseTimes time_s;
   PhaseTimes cpu_s;  ///< CPU time of all threads in the same phases
   int64_t tokens_generated = 0;

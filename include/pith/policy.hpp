@@ -141,7 +141,8 @@ class Budget {
 /// Protection that fits `keep_total` entries over `rows` rows: window = min(32, kept / 3) and
 /// sinks = min(4, kept / 8) of the mean kept entries a row, at least 1 each; where a single entry a
 /// row is kept, it is the window's. A value >= 0 in `asked` replaces the default, and the other
-/// default shrinks to what is left. Throws Error(budget), saying what would do, where it does not fit.
+/// default shrinks to what is left. Throws Error(budget), saying what would do, where it does not
+/// fit.
 Protection fit_protection(int64_t keep_total, int rows, Protection asked = {-1, -1});
 
 }  // namespace pith

@@ -16,8 +16,8 @@ class Timer {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Wall time, and CPU time of all threads of the process, since it was made. Reading the CPU clock is
-/// a system call, so this is for phases, not for kernels.
+/// Wall time, and CPU time of all threads of the process, since it was made. Reading the CPU clock
+/// is a system call, so this is for phases, not for kernels.
 class PhaseTimer {
  public:
   double seconds() const { return wall_.seconds(); }

@@ -4,6 +4,7 @@
 #include <ggml-cpu.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -86,7 +87,7 @@ Engine::Engine(std::shared_ptr<const ModelWeights> weights, const EngineOptions&
   const ModelConfig& config = impl_->weights->config();
   impl_->ops = options.attention == AttentionPath::ragged
                    ? make_ragged_ops(config, options.threads)
-                   : make_portable_ops(config);
+                   : make_portable_ops(config, options.attention == AttentionPath::portable);
 }
 
 Engine::~Engine() = default;
@@ -101,9 +102,9 @@ int Engine::max_tokens(const KvCache& cache) const {
 double Engine::attention_seconds() const { return impl_->ops->seconds(); }
 
 std::string Engine::backend() const {
-  const bool ragged = impl_->options.attention == AttentionPath::ragged;
-  return std::string(ggml_backend_name(impl_->backend.get())) +
-         (ragged ? ", ragged attention" : ", portable attention");
+  constexpr std::array kPaths = {"ragged", "portable", "products"};
+  return std::string(ggml_backend_name(impl_->backend.get())) + ", " +
+         kPaths[size_t(impl_->options.attention)] + " attention";
 }
 
 void Engine::Impl::check(const KvCache& cache, const Step& step) const {

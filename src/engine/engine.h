@@ -20,9 +20,10 @@ struct EngineOptions {
 
 /// One pass of the model over some tokens.
 struct Step {
-  std::span<const int32_t> tokens;        ///< at most max_tokens(), at cache.next_position()..
-  std::span<const int32_t> logit_rows;    ///< indices into tokens, ascending: whose logits to return
-  std::span<const int32_t> observe_rows;  ///< indices into tokens, ascending: whose queries and state to keep
+  std::span<const int32_t> tokens;      ///< at most max_tokens(), at cache.next_position()..
+  std::span<const int32_t> logit_rows;  ///< indices into tokens, ascending: whose logits to return
+  std::span<const int32_t>
+      observe_rows;  ///< indices into tokens, ascending: whose queries and state to keep
 };
 
 /// Runs the model's graphs on the CPU backend. Threads and memory persist; the graphs of decode and

@@ -70,8 +70,8 @@ class Builder {
   /// Queries of the observed rows, kept until the graph has run.
   void observe(ggml_tensor* q) {
     const int64_t width = q->ne[0] * q->ne[1];
-    ggml_tensor* rows = ggml_get_rows(
-        ctx_, ggml_reshape_2d(ctx_, q, width, graph_.key.n_tokens), graph_.observe_rows);
+    ggml_tensor* rows = ggml_get_rows(ctx_, ggml_reshape_2d(ctx_, q, width, graph_.key.n_tokens),
+                                      graph_.observe_rows);
     ggml_set_output(rows);
     ggml_build_forward_expand(graph_.nodes, rows);
     graph_.query.push_back(rows);

@@ -40,7 +40,8 @@ class AttentionOps {
 };
 
 std::unique_ptr<AttentionOps> make_ragged_ops(const ModelConfig& config, int threads);
-std::unique_ptr<AttentionOps> make_portable_ops(const ModelConfig& config);
+/// With `flash`, flash attention; else matrix products around a softmax.
+std::unique_ptr<AttentionOps> make_portable_ops(const ModelConfig& config, bool flash);
 
 /// What a graph was built for.
 struct GraphKey {

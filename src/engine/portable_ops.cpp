@@ -26,12 +26,13 @@ bool is_plain(const KvCache& cache) {
   return true;
 }
 
-/// Attention by nodes that every ggml backend has: rows are stored with set_rows, and flash
-/// attention runs with the KV heads on dimension 3, so that each has a mask of its own that carries
-/// validity and log-weights (in F16: 3-4e-4 relative).
+/// Attention by nodes that every ggml backend has: rows are stored with set_rows, and KV heads lie
+/// on dimension 3, so that each has a mask of its own that carries validity and log-weights. Either
+/// flash attention (mask in F16: 3-4e-4 relative), or products around a softmax.
 class PortableOps final : public AttentionOps {
  public:
-  explicit PortableOps(const ModelConfig& config) : config_(config) {}
+  PortableOps(const ModelConfig& config, bool flash)
+      : config_(config), mask_type_(flash ? GGML_TYPE_F16 : GGML_TYPE_F32) {}
 
   std::vector<int64_t> signature(const KvCache& cache, int n_tokens) const override {
     std::vector<int64_t> key = {int64_t(reinterpret_cast<intptr_t>(cache.entries(0, 0))),
@@ -47,7 +48,7 @@ class PortableOps final : public AttentionOps {
     size_t per_token = 0;
     for (int il = 0; il < cache.geometry().n_layer; ++il) {
       per_token += size_t(padded(cache.longest(il) + n_ubatch)) *
-                   size_t(cache.geometry().n_head_kv) * sizeof(ggml_fp16_t);
+                   size_t(cache.geometry().n_head_kv) * ggml_type_size(mask_type_);
     }
     return int(std::clamp<size_t>(kMaskBytes / per_token, 1, size_t(n_ubatch)));
   }
@@ -68,8 +69,8 @@ class PortableOps final : public AttentionOps {
       layer.rows = ggml_new_tensor_2d(ctx, GGML_TYPE_I64, n_tokens, g.n_head_kv);
       ggml_set_input(layer.rows);
       layer.mask = plain && il > 0 ? layers_[0].mask
-                                   : ggml_new_tensor_4d(ctx, GGML_TYPE_F16, layer.n_entries,
-                                                        n_tokens, 1, plain ? 1 : g.n_head_kv);
+                                   : ggml_new_tensor_4d(ctx, mask_type_, layer.n_entries, n_tokens,
+                                                        1, plain ? 1 : g.n_head_kv);
       ggml_set_input(layer.mask);
     }
   }
@@ -84,11 +85,12 @@ class PortableOps final : public AttentionOps {
     const int64_t group = config_.shape.group(), n_head_kv = config_.shape.n_head_kv;
     ggml_tensor* queries = ggml_view_4d(ctx, q, dim, n_tokens, group, n_head_kv, q->nb[2], q->nb[1],
                                         q->nb[1] * size_t(group), 0);
-    ggml_tensor* out =
-        ggml_flash_attn_ext(ctx, queries, entries(ctx, keys, layer), entries(ctx, values, layer),
-                            layer.mask, config_.attention_scale, 0, 0);
-    out = ggml_cont(ctx, ggml_permute(ctx, out, 0, 1, 3, 2));  // heads beside each other
-    return ggml_reshape_2d(ctx, out, dim * n_head, n_tokens);
+    keys = entries(ctx, keys, layer);
+    values = entries(ctx, values, layer);
+    ggml_tensor* out = mask_type_ == GGML_TYPE_F16
+                           ? flash(ctx, queries, keys, values, layer.mask)
+                           : products(ctx, queries, keys, values, layer.mask);
+    return ggml_reshape_2d(ctx, ggml_cont(ctx, out), dim * n_head, n_tokens);
   }
 
   void bind(KvCache& cache, int n_tokens) override {
@@ -100,11 +102,29 @@ class PortableOps final : public AttentionOps {
 
  private:
   struct Layer {
-    int n_entries = 0;                                 // padded
-    ggml_tensor *keys = nullptr, *values = nullptr;    // [head_dim, capacity, n_head_kv], strided
-    ggml_tensor* rows = nullptr;                       // I64 [n_tokens, n_head_kv]
-    ggml_tensor* mask = nullptr;                       // F16 [n_entries, n_tokens, 1, n_head_kv or 1]
+    int n_entries = 0;                               // padded
+    ggml_tensor *keys = nullptr, *values = nullptr;  // [head_dim, capacity, n_head_kv], strided
+    ggml_tensor* rows = nullptr;                     // I64 [n_tokens, n_head_kv]
+    ggml_tensor* mask = nullptr;                     // [n_entries, n_tokens, 1, n_head_kv or 1]
   };
+
+  // Both: queries [head_dim, n_tokens, group, n_head_kv], keys and values [head_dim, n_entries, 1,
+  // n_head_kv] -> a view [head_dim, group, n_head_kv, n_tokens].
+
+  ggml_tensor* flash(ggml_context* ctx, ggml_tensor* queries, ggml_tensor* keys,
+                     ggml_tensor* values, ggml_tensor* mask) const {
+    ggml_tensor* out =
+        ggml_flash_attn_ext(ctx, queries, keys, values, mask, config_.attention_scale, 0, 0);
+    return ggml_permute(ctx, out, 0, 1, 3, 2);
+  }
+
+  ggml_tensor* products(ggml_context* ctx, ggml_tensor* queries, ggml_tensor* keys,
+                        ggml_tensor* values, ggml_tensor* mask) const {
+    ggml_tensor* weights =
+        ggml_soft_max_ext(ctx, ggml_mul_mat(ctx, keys, queries), mask, config_.attention_scale, 0);
+    ggml_tensor* by_entry = ggml_cont(ctx, ggml_transpose(ctx, values));
+    return ggml_permute(ctx, ggml_mul_mat(ctx, by_entry, weights), 0, 3, 1, 2);
+  }
 
   /// The keys (values) of a layer where the cache holds them.
   ggml_tensor* storage(ggml_context* ctx, int il, KvType type, size_t offset) {
@@ -124,8 +144,7 @@ class PortableOps final : public AttentionOps {
 
   static ggml_tensor* store(ggml_context* ctx, ggml_cgraph* graph, ggml_tensor* storage,
                             ggml_tensor* fresh, ggml_tensor* rows) {
-    ggml_tensor* stored =
-        ggml_set_rows(ctx, storage, ggml_permute(ctx, fresh, 0, 2, 1, 3), rows);
+    ggml_tensor* stored = ggml_set_rows(ctx, storage, ggml_permute(ctx, fresh, 0, 2, 1, 3), rows);
     ggml_build_forward_expand(graph, stored);
     return stored;
   }
@@ -142,30 +161,38 @@ class PortableOps final : public AttentionOps {
     for (int h = 0; h < n_head_kv; ++h) {
       for (int t = 0; t < n_tokens; ++t) rows.push_back(cache.length(il, h) + t);
     }
-    ggml_backend_tensor_set(layers_[size_t(il)].rows, rows.data(), 0, rows.size() * sizeof(rows[0]));
+    ggml_backend_tensor_set(layers_[size_t(il)].rows, rows.data(), 0,
+                            rows.size() * sizeof(rows[0]));
   }
 
   void bind_mask(const KvCache& cache, int il, int n_tokens) {
     const Layer& layer = layers_[size_t(il)];
     const auto n = size_t(layer.n_entries);
-    const ggml_fp16_t hidden = ggml_fp32_to_fp16(-INFINITY);
-    std::vector<ggml_fp16_t> mask(n * size_t(n_tokens) * size_t(layer.mask->ne[3]), hidden);
+    std::vector<float> mask(n * size_t(n_tokens) * size_t(layer.mask->ne[3]), -INFINITY);
     auto row = mask.begin();
     for (int h = 0; h < layer.mask->ne[3]; ++h) {
       const auto positions = cache.positions(il, h);
       const auto weights = cache.log_weights(il, h);
       for (int t = 0; t < n_tokens; ++t, row += int64_t(n)) {
-        const auto visible = std::upper_bound(positions.begin(), positions.end(),
-                                              cache.next_position() + t) -
-                             positions.begin() + t + 1;
-        std::fill_n(row, visible, ggml_fp32_to_fp16(0));
-        std::transform(weights.begin(), weights.end(), row, ggml_fp32_to_fp16);
+        const auto stored =
+            std::upper_bound(positions.begin(), positions.end(), cache.next_position() + t);
+        std::fill_n(row, stored - positions.begin() + t + 1, 0.0F);
+        std::copy(weights.begin(), weights.end(), row);
       }
     }
-    ggml_backend_tensor_set(layer.mask, mask.data(), 0, mask.size() * sizeof(mask[0]));
+    set_mask(layer.mask, mask);
+  }
+
+  static void set_mask(ggml_tensor* to, std::span<const float> mask) {
+    if (to->type == GGML_TYPE_F32)
+      return ggml_backend_tensor_set(to, mask.data(), 0, mask.size_bytes());
+    std::vector<ggml_fp16_t> half(mask.size());
+    ggml_fp32_to_fp16_row(mask.data(), half.data(), int64_t(mask.size()));
+    ggml_backend_tensor_set(to, half.data(), 0, half.size() * sizeof(half[0]));
   }
 
   const ModelConfig& config_;
+  ggml_type mask_type_;
   KvCache* cache_ = nullptr;
   ggml_backend_buffer_ptr memory_;
   std::vector<Layer> layers_;
@@ -173,8 +200,8 @@ class PortableOps final : public AttentionOps {
 
 }  // namespace
 
-std::unique_ptr<AttentionOps> make_portable_ops(const ModelConfig& config) {
-  return std::make_unique<PortableOps>(config);
+std::unique_ptr<AttentionOps> make_portable_ops(const ModelConfig& config, bool flash) {
+  return std::make_unique<PortableOps>(config, flash);
 }
 
 }  // namespace pith

@@ -14,8 +14,8 @@ int entries_up_to(std::span<const int32_t> positions, int32_t p) {
 }
 
 /// Attention by pith's own kernel, as two custom nodes a layer: `store` writes the new entries
-/// after each row's own length, `attend` reads the ragged rows. What they need of the cache is looked
-/// up when they run, so one graph serves every length.
+/// after each row's own length, `attend` reads the ragged rows. What they need of the cache is
+/// looked up when they run, so one graph serves every length.
 class RaggedOps final : public AttentionOps {
  public:
   RaggedOps(const ModelConfig& config, int threads)
@@ -97,7 +97,8 @@ class RaggedOps final : public AttentionOps {
     const auto* v = static_cast<const float*>(dst->src[1]->data);
     for (int t = ith; t < ops.shape_.n_tokens; t += nth) {
       for (int h = 0; h < shape.n_head_kv; ++h) {
-        const size_t at = (size_t(t) * size_t(shape.n_head_kv) + size_t(h)) * size_t(shape.head_dim);
+        const size_t at =
+            (size_t(t) * size_t(shape.n_head_kv) + size_t(h)) * size_t(shape.head_dim);
         const int index = ops.cache_->length(layer.index, h) + t;
         ops.cache_->write_entry(layer.index, h, index, k + at, v + at);
       }

@@ -37,10 +37,9 @@ LlamaPeer::LlamaPeer(const std::string& gguf_path, const PeerOptions& options)
   params.n_ctx = uint32_t(options.n_ctx);
   params.n_batch = params.n_ubatch = uint32_t(options.n_ubatch);
   params.n_threads = params.n_threads_batch = options.threads;
-  params.flash_attn_type = options.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED
-                                                   : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-  params.type_k = params.type_v =
-      options.kv_type == KvType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16;
+  params.flash_attn_type =
+      options.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.type_k = params.type_v = options.kv_type == KvType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16;
   impl_->context.reset(llama_init_from_model(impl_->model.get(), params));
   if (!impl_->context) throw Error(ErrorCode::memory, "libllama cannot make its context");
   impl_->n_ubatch = options.n_ubatch;
@@ -50,8 +49,7 @@ LlamaPeer::LlamaPeer(const std::string& gguf_path, const PeerOptions& options)
 LlamaPeer::~LlamaPeer() = default;
 
 std::vector<float> LlamaPeer::run(std::span<const int32_t> tokens, bool all) {
-  const auto n_vocab =
-      size_t(llama_vocab_n_tokens(llama_model_get_vocab(impl_->model.get())));
+  const auto n_vocab = size_t(llama_vocab_n_tokens(llama_model_get_vocab(impl_->model.get())));
   std::vector<float> logits;
   for (size_t at = 0; at < tokens.size(); at += size_t(impl_->n_ubatch)) {
     llama_batch& batch = *impl_->batch;

@@ -63,10 +63,10 @@ void keep_observed(Observation& seen, size_t first, size_t count) {
 SessionImpl::SessionImpl(const Model& m, const SessionOptions& o)
     : model(m),
       options(with_defaults(o, m)),
-      engine(std::make_shared<Engine>(
-          m.impl()->weights, EngineOptions{.threads = options.threads,
-                                           .n_ubatch = options.n_ubatch,
-                                           .attention = options.attention})),
+      engine(std::make_shared<Engine>(m.impl()->weights,
+                                      EngineOptions{.threads = options.threads,
+                                                    .n_ubatch = options.n_ubatch,
+                                                    .attention = options.attention})),
       cache(geometry_of(m.shape(), options)) {
   done.policy = "full";
   done.time_s.load = m.impl()->load_s;
@@ -94,13 +94,14 @@ std::unique_ptr<SessionImpl> SessionImpl::fork() const {
 void SessionImpl::check_fits(size_t n_tokens) const {
   const int64_t room = int64_t(options.n_ctx) - cache.next_position();
   if (int64_t(n_tokens) > room) {
-    throw Error(ErrorCode::memory, std::to_string(n_tokens) + " tokens do not fit: the context holds " +
+    throw Error(ErrorCode::memory, std::to_string(n_tokens) +
+                                       " tokens do not fit: the context holds " +
                                        std::to_string(options.n_ctx) + " and " +
                                        std::to_string(cache.next_position()) +
                                        " are taken; a larger context (-c) would do");
   }
-  const int64_t need = int64_t(n_tokens) * model.shape().n_rows() *
-                       int64_t(counted_entry_bytes(cache.geometry()));
+  const int64_t need =
+      int64_t(n_tokens) * model.shape().n_rows() * int64_t(counted_entry_bytes(cache.geometry()));
   if (need > available_memory_bytes()) {
     throw Error(ErrorCode::memory, "the cache of " + std::to_string(n_tokens) + " tokens takes " +
                                        std::to_string(need >> 20) + " MiB and only " +
@@ -167,9 +168,8 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Progress&
   record.notes.insert(record.notes.end(), plan.notes.begin(), plan.notes.end());
   record.entries_protected = 0;
   for (int r = 0; r < shape.n_rows(); ++r) {
-    record.entries_protected +=
-        std::min(cache.length(r / shape.n_head_kv, r % shape.n_head_kv),
-                 protection.sinks + protection.window);
+    record.entries_protected += std::min(cache.length(r / shape.n_head_kv, r % shape.n_head_kv),
+                                         protection.sinks + protection.window);
   }
   return plan;
 }
@@ -256,9 +256,8 @@ Receipt SessionImpl::receipt() const {
     receipt.bytes_full = receipt.bytes_kept;
     receipt.resident_full = receipt.resident_kept;
   }
-  receipt.decode_tok_s = receipt.time_s.decode > 0
-                             ? double(receipt.tokens_generated) / receipt.time_s.decode
-                             : 0;
+  receipt.decode_tok_s =
+      receipt.time_s.decode > 0 ? double(receipt.tokens_generated) / receipt.time_s.decode : 0;
   receipt.peak_rss_bytes = peak_rss_bytes();
   receipt.threads = options.threads;
   receipt.backend = engine->backend();
