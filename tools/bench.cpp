@@ -9,6 +9,7 @@
 #include "bench_report.h"
 #include "commands.h"
 #include "eval/output_file.h"
+#include "eval/receipt_json.h"
 #include "options.h"
 #include "progress.h"
 #include "session/session.h"
@@ -62,7 +63,7 @@ void bench(const BenchSettings& settings, const std::string& command_line) {
     run_bench(model, plan, report.results, bar.callback());
   }
   std::cout << to_table(report);
-  if (json) json->commit(to_json(report).dump(1) + "\n");
+  if (json) json->commit(json_text(to_json(report)));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "eval/fidelity.h"
 #include "eval/output_file.h"
+#include "eval/receipt_json.h"
 #include "eval/report.h"
 #include "options.h"
 #include "policy/policy.h"
@@ -93,7 +94,7 @@ std::string choose_baseline(CompareSettings& settings) {
 void write_outputs(const FidelityReport& report, std::optional<OutputFile>& json,
                    std::optional<OutputFile>& csv) {
   std::cout << to_table(report);
-  if (json) json->commit(to_json(report).dump(1) + "\n");
+  if (json) json->commit(json_text(to_json(report)));
   if (csv) csv->commit(to_csv(report));
 }
 

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "eval/receipt_json.h"
 #include "eval/text_table.h"
 #include "options.h"
 #include "session/session.h"
@@ -13,13 +14,13 @@ using Json = nlohmann::ordered_json;
 
 struct InspectSettings {
   ModelSettings model;
-  SessionSettings session;
   std::string positional;
   bool json = false;
 };
 
-/// Cache bytes that one token takes before compression.
-size_t bytes_per_token(const ModelShape& shape, const SessionOptions& options) {
+/// Cache bytes that one token takes before compression, with the default types.
+size_t bytes_per_token(const ModelShape& shape) {
+  const SessionOptions options;
   const CacheGeometry geometry{.n_layer = shape.n_layer,
                                .n_head_kv = shape.n_head_kv,
                                .head_dim = shape.head_dim,
@@ -29,7 +30,7 @@ size_t bytes_per_token(const ModelShape& shape, const SessionOptions& options) {
   return size_t(shape.n_rows()) * (geometry.entry_bytes() + sizeof(int32_t));
 }
 
-Json inspect_json(const Model& model, const SessionOptions& options) {
+Json inspect_json(const Model& model) {
   const ModelWeights& weights = *model.impl()->weights;
   const ModelConfig& config = weights.config();
   const ModelShape& s = config.shape;
@@ -47,7 +48,7 @@ Json inspect_json(const Model& model, const SessionOptions& options) {
           {"rope_freq_base", config.rope.freq_base},
           {"weights", weights.storage()},
           {"weight_bytes", weights.bytes()},
-          {"bytes_per_token", bytes_per_token(s, options)},
+          {"bytes_per_token", bytes_per_token(s)},
           {"chat_template", model.impl()->vocab->has_chat_template()},
           {"attention", {"ragged", "portable"}},
           {"kv_types", {"f16", "f32"}}};
@@ -65,9 +66,9 @@ void print_lines(const Json& fields) {
 
 void inspect(InspectSettings settings) {
   if (!settings.positional.empty()) settings.model.path = settings.positional;
-  const Json fields = inspect_json(load_model(settings.model), session_options(settings.session));
+  const Json fields = inspect_json(load_model(settings.model));
   if (settings.json) {
-    std::cout << fields.dump(2) << "\n";
+    std::cout << json_text(fields);
   } else {
     print_lines(fields);
   }
@@ -81,7 +82,6 @@ void add_inspect(CLI::App& tool) {
                                   [settings] { inspect(*settings); });
   command.add_option("MODEL", settings->positional, "GGUF file");
   add_model_options(command, settings->model);
-  add_session_options(command, settings->session);
   command.add_flag("--json", settings->json, "as JSON");
 }
 

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "eval/receipt_json.h"
 #include "options.h"
 #include "policy/knobs.h"
 #include "policy/policy.h"
@@ -49,7 +50,7 @@ struct PoliciesSettings {
 
 void print_policies(const PoliciesSettings& settings) {
   if (settings.json) {
-    std::cout << policies_json().dump(2) << "\n";
+    std::cout << json_text(policies_json());
   } else {
     std::cout << (settings.markdown ? policies_markdown() : policies_text());
   }

@@ -87,7 +87,7 @@ void print_json(const Answer& answer, const Session& session, const std::string&
                                    {"command", command_line},
                                    {"machine", to_json(this_machine())},
                                    {"receipt", to_json(session.receipt())}};
-  show_text(out.dump(2) + "\n");
+  show_text(json_text(out));
 }
 
 void run(RunSettings settings, const std::string& command_line) {

@@ -70,8 +70,8 @@ double quantile(std::span<const double> values, double q) {
 }
 
 Ratio paired_ratio(std::span<const double> numerator, std::span<const double> denominator) {
-  Ratio ratio;
-  ratio.value = mean(numerator) / mean(denominator);
+  Ratio ratio{mean(numerator) / mean(denominator), kNan, kNan};
+  if (numerator.size() < 2) return ratio;
   std::mt19937_64 random(1);
   std::vector<double> sampled(kResamples);
   for (double& value : sampled) {

@@ -39,7 +39,7 @@ struct Ratio {
 };
 
 /// mean(numerator) / mean(denominator) of paired rows with a 95 % percentile interval from 10,000
-/// bootstrap resamples of the rows (fixed seed). With a single row the interval is the value.
+/// bootstrap resamples of the rows (fixed seed). A single row has no interval: its ends are NaN.
 Ratio paired_ratio(std::span<const double> numerator, std::span<const double> denominator);
 
 }  // namespace pith

@@ -50,4 +50,8 @@ Json to_json(const Machine& machine) {
   return {{"cpu", machine.cpu}, {"cores", machine.cores}, {"os", machine.os}};
 }
 
+std::string json_text(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace pith

@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 std::string percent(double share) { return fixed(100 * share, 1) + "%"; }
 
 std::string ratio_text(const Ratio& ratio) {
+  if (std::isnan(ratio.lo)) return fixed(ratio.value, 3) + " (one row)";
   return fixed(ratio.value, 3) + " [" + fixed(ratio.lo, 3) + ", " + fixed(ratio.hi, 3) + "]";
 }
 

@@ -92,6 +92,13 @@ TEST(PairedRatio, ConstantRatioHasNoSpread) {
   EXPECT_DOUBLE_EQ(ratio.hi, 0.5);
 }
 
+TEST(PairedRatio, OneRowHasNoInterval) {
+  const Ratio ratio = paired_ratio(std::vector<double>{1}, std::vector<double>{4});
+  EXPECT_DOUBLE_EQ(ratio.value, 0.25);
+  EXPECT_TRUE(std::isnan(ratio.lo));
+  EXPECT_TRUE(std::isnan(ratio.hi));
+}
+
 TEST(PairedRatio, IntervalHoldsTheTrueRatioOfNoisyRows) {
   std::mt19937 random(11);
   std::uniform_real_distribution<double> noise(0.8, 1.2);
