@@ -19,8 +19,9 @@ std::string text_with_fact() {
   return "The code of the vault is 7391. " + test::long_text().substr(0, 3500);
 }
 
+/// One thread, so that busy machines do not make threads wait for each other.
 std::string with_model(const std::string& command) {
-  return command + " -m '" + test::packaged_model() + "'";
+  return command + " -t 1 -m '" + test::packaged_model() + "'";
 }
 
 TEST(Run, AnswersOverTheCompressedCacheWithAReceipt) {
@@ -33,7 +34,7 @@ TEST(Run, AnswersOverTheCompressedCacheWithAReceipt) {
   EXPECT_NE(out["answer"].get<std::string>(), "");
   const json& receipt = out["receipt"];
   const auto full = receipt["entries_full"].get<int64_t>();
-  EXPECT_EQ(receipt["entries_kept"].get<int64_t>(), (full + 2) / 4);
+  EXPECT_EQ(receipt["entries_kept"].get<int64_t>(), full / 4);
   EXPECT_LT(receipt["resident_kept"].get<int64_t>(), receipt["resident_full"].get<int64_t>() / 2);
   EXPECT_EQ(receipt["tokens_generated"].get<int>(), 8);
   EXPECT_THAT(receipt["policy"].get<std::string>(), HasSubstr("snapkv(window="));
