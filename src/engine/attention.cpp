@@ -11,7 +11,7 @@ namespace {
 // Up to so many rows (token x query head of the group) are few: the entries are cut, not the
 // tokens.
 constexpr int kFewRows = 32;
-constexpr int kChunk = 256;
+constexpr int kChunk = 512;
 // Rows of a tile of tokens. More share the work of unpacking an entry; fewer spread over threads.
 constexpr int kTileRows = 192;
 constexpr int kSmallTileRows = 48;

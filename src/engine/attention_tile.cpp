@@ -1,12 +1,11 @@
 #include "engine/attention_tile.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <utility>
 
+#include "engine/products.h"
 #include "engine/simd.h"
 
 namespace pith {
@@ -15,75 +14,18 @@ namespace {
 using simd::F32;
 using simd::kWidth;
 
-// Entries taken at a time: their keys and values, widened to F32, should stay in the nearest caches
-// while all rows of the tile pass over them.
+// Entries taken at a time: their keys and values should stay in the nearest caches while all rows
+// of the tile pass over them.
 constexpr int kBlock = 64;
 constexpr int kBlockVectors = kBlock / kWidth;
-// The micro-kernel holds kPanel rows of kVectors vectors of sums in registers: 24 of AVX-512's 32,
-// 12 of the 16 that others have.
-constexpr int kPanel = 6;
-constexpr int kVectors = kWidth == 16 ? 4 : 2;
+// Up to so many rows, entries are read where they lie; more rows pay for unpacking them first.
+constexpr int kDirectRows = 12;
+constexpr size_t kCacheLine = 64;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 // Logits are kept in units of ln 2, which saves a multiplication in every exponential.
 constexpr float kLog2E = 1.44269504F;
 
 int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
-
-struct Matrix {
-  float* data;
-  size_t stride;  // floats from row to row
-
-  float* row(int r) const { return data + size_t(r) * stride; }
-  Matrix from(int r) const { return {row(r), stride}; }
-};
-
-// c (+)= a b over Rows rows, `depth` and Vectors vectors of columns.
-template <int Rows, int Vectors>
-void multiply_panel(Matrix a, Matrix b, Matrix c, int depth, bool add) {
-  F32 sums[Rows][Vectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < Vectors; ++v) {
-      sums[r][v] = add ? simd::load(c.row(r) + v * kWidth) : F32{};
-    }
-  }
-  for (int k = 0; k < depth; ++k) {
-    F32 columns[Vectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < Vectors; ++v) columns[v] = simd::load(b.row(k) + v * kWidth);
-#pragma GCC unroll 8
-    for (int r = 0; r < Rows; ++r) {
-      const F32 factor = simd::broadcast(a.row(r)[k]);
-#pragma GCC unroll 8
-      for (int v = 0; v < Vectors; ++v) sums[r][v] = simd::fma(factor, columns[v], sums[r][v]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < Vectors; ++v) simd::store(c.row(r) + v * kWidth, sums[r][v]);
-  }
-}
-
-using Panel = void (*)(Matrix a, Matrix b, Matrix c, int depth, bool add);
-
-// Entry (rows - 1) * kVectors + vectors - 1.
-constexpr auto kPanels = []<int... I>(std::integer_sequence<int, I...>) {
-  return std::array<Panel, sizeof...(I)>{&multiply_panel<I / kVectors + 1, I % kVectors + 1>...};
-}(std::make_integer_sequence<int, kPanel * kVectors>());
-
-// c (+)= a b for up to kPanel rows and any number of vectors of columns, shared out evenly.
-void multiply(Matrix a, Matrix b, Matrix c, int rows, int vectors, int depth, bool add) {
-  while (vectors > 0) {
-    const int passes = (vectors + kVectors - 1) / kVectors;
-    const int taken = (vectors + passes - 1) / passes;
-    kPanels[size_t((rows - 1) * kVectors + taken - 1)](a, b, c, depth, add);
-    b.data += taken * kWidth;
-    c.data += taken * kWidth;
-    vectors -= taken;
-  }
-}
 
 void widen(KvType type, const std::byte* from, int count, float* to) {
   switch (type) {
@@ -151,15 +93,23 @@ class TileKernel {
         head_(head),
         tile_(tile),
         rows_(tile.token_count * shape.group()),
+        direct_(rows_ <= kDirectRows && shape.head_dim % kWidth == 0),
         scratch_(scratch),
         work_(scratch_, rows_, shape.head_dim) {}
 
   TileSums run(const float* q) {
     load_queries(q);
     for (int first = 0; first < tile_.entry_count; first += kBlock) {
-      load_block(first, std::min(kBlock, tile_.entry_count - first));
-      for (int row = 0; row < rows_; row += kPanel) compute_logits(row, first);
-      for (int row = 0; row < rows_; row += kPanel) add_values(row, first);
+      const int count = std::min(kBlock, tile_.entry_count - first);
+      load_bias(first, count);
+      if (direct_) {
+        compute_logits_in_place(first, count);
+        add_values(first, count, values_from(first));
+      } else {
+        unpack(first, count);
+        compute_logits(first);
+        add_values(first, count, typed(work_.values));
+      }
     }
     for (int row = 0; row < rows_; ++row) {
       work_.weight[row] = simd::sum_lanes(simd::load(work_.weight_sums.row(row)));
@@ -169,11 +119,22 @@ class TileKernel {
 
  private:
   void load_queries(const float* q);
-  void load_block(int first, int count);
+  void load_bias(int first, int count);
+  void unpack(int first, int count);
   void transpose_keys(int column);
-  void compute_logits(int row, int first);
-  void add_values(int row, int first);
+  void compute_logits(int first);
+  void compute_logits_in_place(int first, int count);
+  void add_values(int first, int count, TypedRows values);
   void weigh(int row, int seen);
+  void prefetch(int entry) const;
+
+  TypedRows keys_from(int entry) const {
+    return {head_.data + size_t(tile_.entry_first + entry) * shape_.stride, shape_.stride,
+            shape_.k_type};
+  }
+  TypedRows values_from(int entry) const {
+    return {keys_from(entry).data + shape_.value_offset, shape_.stride, shape_.v_type};
+  }
 
   int panel_rows(int row) const { return std::min(kPanel, rows_ - row); }
 
@@ -193,6 +154,7 @@ class TileKernel {
   const HeadEntries& head_;
   const Tile& tile_;
   int rows_;
+  bool direct_;
   Scratch scratch_;
   Workspace work_;
 };
@@ -215,14 +177,18 @@ void TileKernel::load_queries(const float* q) {
   }
 }
 
-void TileKernel::load_block(int first, int count) {
-  const std::byte* entry = head_.data + size_t(tile_.entry_first + first) * shape_.stride;
-  for (int i = 0; i < count; ++i, entry += shape_.stride) {
-    widen(shape_.k_type, entry, shape_.head_dim, work_.widened.row(i % kWidth));
-    widen(shape_.v_type, entry + shape_.value_offset, shape_.head_dim, work_.values.row(i));
-    const int entry_number = tile_.entry_first + first + i;
-    work_.bias[i] =
-        entry_number < head_.n_weights ? head_.log_weights[entry_number] * kLog2E : 0.0F;
+void TileKernel::load_bias(int first, int count) {
+  for (int i = 0; i < count; ++i) {
+    const int entry = tile_.entry_first + first + i;
+    work_.bias[i] = entry < head_.n_weights ? head_.log_weights[entry] * kLog2E : 0.0F;
+  }
+}
+
+void TileKernel::unpack(int first, int count) {
+  const TypedRows keys = keys_from(first), values = values_from(first);
+  for (int i = 0; i < count; ++i) {
+    widen(keys.type, keys.row(i), shape_.head_dim, work_.widened.row(i % kWidth));
+    widen(values.type, values.row(i), shape_.head_dim, work_.values.row(i));
     if (i % kWidth == kWidth - 1 || i == count - 1) transpose_keys(i / kWidth * kWidth);
   }
 }
@@ -239,18 +205,46 @@ void TileKernel::transpose_keys(int column) {
   }
 }
 
-void TileKernel::compute_logits(int row, int first) {
-  const int vectors = round_up(panel_seen(row, first), kWidth) / kWidth;
-  multiply(work_.queries.from(row), work_.keys, work_.logits.from(row), panel_rows(row), vectors,
-           shape_.head_dim, false);
+void TileKernel::compute_logits(int first) {
+  for (int row = 0; row < rows_; row += kPanel) {
+    const int vectors = round_up(panel_seen(row, first), kWidth) / kWidth;
+    multiply(work_.queries.from(row), typed(work_.keys), work_.logits.from(row), panel_rows(row),
+             shape_.head_dim, vectors, false);
+  }
 }
 
-void TileKernel::add_values(int row, int first) {
-  const int depth = panel_seen(row, first);
-  if (depth == 0) return;
-  for (int r = row; r < row + panel_rows(row); ++r) weigh(r, seen(r, first));
-  multiply(work_.logits.from(row), work_.values, work_.value_sums.from(row), panel_rows(row),
-           round_up(shape_.head_dim, kWidth) / kWidth, depth, true);
+void TileKernel::compute_logits_in_place(int first, int count) {
+  for (int i = 0; i < count; i += kWidth) {
+    prefetch(first + kBlock + i / 2);
+    dot(work_.queries, keys_from(first + i), {work_.logits.data + i, work_.logits.stride}, rows_,
+        shape_.head_dim, std::min(kWidth, count - i));
+  }
+}
+
+void TileKernel::add_values(int first, int count, TypedRows values) {
+  for (int row = 0; row < rows_; ++row) weigh(row, seen(row, first));
+  const int step = direct_ ? kWidth : kBlock;
+  for (int i = 0; i < count; i += step) {
+    if (direct_) prefetch(first + kBlock + (kBlock + i) / 2);
+    for (int row = 0; row < rows_; row += kPanel) {
+      const int depth = std::min(step, panel_seen(row, first) - i);
+      if (depth <= 0) continue;
+      multiply({work_.logits.row(row) + i, work_.logits.stride}, values.from(i),
+               work_.value_sums.from(row), panel_rows(row), depth,
+               round_up(shape_.head_dim, kWidth) / kWidth, true);
+    }
+  }
+}
+
+// Asks for half a vector of the next block's entries, keys and values in one stream: the passes
+// over this block's keys and over its values do that in turns, so that memory is never idle.
+// Entries beyond the tile may be another thread's and are left alone.
+void TileKernel::prefetch(int entry) const {
+  const int count = std::min(kWidth / 2, tile_.entry_count - entry);
+  if (count <= 0) return;
+  const std::byte* begin = keys_from(entry).data;
+  const std::byte* end = begin + size_t(count) * shape_.stride;
+  for (; begin < end; begin += kCacheLine) __builtin_prefetch(begin, 0, 2);
 }
 
 // Turns a row's logits, of which it sees the first `seen`, into weights relative to its running

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #if defined(__AVX512F__) || defined(__AVX2__)
 #pragma GCC diagnostic push
@@ -32,12 +33,12 @@ inline constexpr int kWidth = 4;
 using F32 = float __attribute__((vector_size(kWidth * sizeof(float))));
 using I32 = int32_t __attribute__((vector_size(kWidth * sizeof(int32_t))));
 
-namespace detail {
-using UnalignedF32 = float __attribute__((vector_size(kWidth * sizeof(float)), aligned(4)));
+inline F32 load(const float* from) {
+  F32 x;
+  std::memcpy(&x, from, sizeof x);
+  return x;
 }
-
-inline F32 load(const float* from) { return *reinterpret_cast<const detail::UnalignedF32*>(from); }
-inline void store(float* to, F32 x) { *reinterpret_cast<detail::UnalignedF32*>(to) = x; }
+inline void store(float* to, F32 x) { std::memcpy(to, &x, sizeof x); }
 inline F32 broadcast(float x) { return x - F32{}; }
 
 /// 0, 1, 2, ..
@@ -134,21 +135,52 @@ inline float half_to_float(uint16_t half) {
   return std::bit_cast<float>(sign | bits);
 }
 
-/// `count` halves, given by their bits, to floats.
+/// kWidth halves, given by their bits.
+inline F32 load(const uint16_t* from) {
+#if defined(PITH_SIMD_AVX512)
+  __m256i halves;
+  std::memcpy(&halves, from, sizeof halves);
+  return _mm512_cvtph_ps(halves);
+#elif defined(PITH_SIMD_AVX2)
+  __m128i halves;
+  std::memcpy(&halves, from, sizeof halves);
+  return _mm256_cvtph_ps(halves);
+#else
+  F32 x;
+  for (int i = 0; i < kWidth; ++i) x[i] = half_to_float(from[i]);
+  return x;
+#endif
+}
+
+/// Any number of halves, given by their bits, to floats.
 inline void widen(const uint16_t* from, int count, float* to) {
   int i = 0;
-#if defined(PITH_SIMD_AVX512)
-  for (; i + 16 <= count; i += 16) {
-    const void* half = from + i;
-    store(to + i, _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(half))));
-  }
-#elif defined(PITH_SIMD_AVX2)
-  for (; i + 8 <= count; i += 8) {
-    const void* half = from + i;
-    store(to + i, _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(half))));
-  }
-#endif
+  for (; i + kWidth <= count; i += kWidth) store(to + i, load(from + i));
   for (; i < count; ++i) to[i] = half_to_float(from[i]);
+}
+
+/// Sums of neighbouring lanes: those of a in the lower half of the result, those of b in the upper.
+inline F32 pair_sums(F32 a, F32 b) {
+#if defined(PITH_SIMD_AVX512)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif defined(PITH_SIMD_AVX2)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+}
+
+/// Adds up neighbouring lanes of Count vectors until one is left. With Count = kWidth, lane i is
+/// the sum of vector i.
+template <int Count>
+F32 pair_tree(const F32* x) {
+  if constexpr (Count == 1) {
+    return x[0];
+  } else {
+    return pair_sums(pair_tree<Count / 2>(x), pair_tree<Count / 2>(x + Count / 2));
+  }
 }
 
 /// Turns kWidth vectors, the rows of a square, into its columns.
