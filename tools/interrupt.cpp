@@ -16,6 +16,7 @@ void catch_interrupts() {
   action.sa_handler = on_interrupt;
   action.sa_flags = int(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
 }
 
 bool interrupted() { return g_interrupted != 0; }
