@@ -132,14 +132,17 @@ std::vector<Step<T>> cheapest(const Mask<T>& mask, const std::vector<Candidate>&
   return steps;
 }
 
-#define PITH_INSTANTIATE(T)                                                                 \
-  template std::vector<Step<T>> evict_exactly(Mask<T>&, const std::vector<Candidate>&,      \
-                                              const GreedyOptions&);                        \
-  template std::vector<Step<T>> evict_with_recheck(Mask<T>&, const std::vector<Candidate>&, \
-                                                   const GreedyOptions&);                   \
-  template std::vector<Step<T>> cheapest(const Mask<T>&, const std::vector<Candidate>&, int, int);
-PITH_INSTANTIATE(float)
-PITH_INSTANTIATE(double)
-#undef PITH_INSTANTIATE
+template std::vector<Step<float>> evict_exactly(Mask<float>&, const std::vector<Candidate>&,
+                                                const GreedyOptions&);
+template std::vector<Step<float>> evict_with_recheck(Mask<float>&, const std::vector<Candidate>&,
+                                                     const GreedyOptions&);
+template std::vector<Step<float>> cheapest(const Mask<float>&, const std::vector<Candidate>&, int,
+                                           int);
+template std::vector<Step<double>> evict_exactly(Mask<double>&, const std::vector<Candidate>&,
+                                                 const GreedyOptions&);
+template std::vector<Step<double>> evict_with_recheck(Mask<double>&, const std::vector<Candidate>&,
+                                                      const GreedyOptions&);
+template std::vector<Step<double>> cheapest(const Mask<double>&, const std::vector<Candidate>&, int,
+                                            int);
 
 }  // namespace pith::behavior
