@@ -2,8 +2,8 @@
 
 namespace pith::tools {
 
-/// From now on the first Ctrl-C only sets a flag, so that what is done so far can be kept; the
-/// second one ends the process as usual.
+/// From now on the first Ctrl-C or SIGTERM only sets a flag, so that what is done so far can be
+/// kept; the second one ends the process as usual.
 void catch_interrupts();
 
 /// True after the first Ctrl-C.
