@@ -251,7 +251,7 @@ TEST(Attention, TokensTogetherOrOneByOne) {
                     layer.q.begin() + std::ptrdiff_t((t + 1) * row));
     for (auto& visible : single.visible) visible = {visible[t]};
     const std::vector<float> alone = run(single);
-    for (size_t i = 0; i < row; ++i) EXPECT_NEAR(alone[i], together[t * row + i], 3e-6);
+    for (size_t i = 0; i < row; ++i) EXPECT_NEAR(alone[i], together[t * row + i], kTolerance);
   }
 }
 
