@@ -50,7 +50,7 @@ Json inspect_json(const Model& model) {
           {"weight_bytes", weights.bytes()},
           {"bytes_per_token", bytes_per_token(s)},
           {"chat_template", model.impl()->vocab->has_chat_template()},
-          {"attention", {"ragged", "portable"}},
+          {"attention", kAttentionPathNames},
           {"kv_types", {"f16", "f32"}}};
 }
 

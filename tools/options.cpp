@@ -89,7 +89,8 @@ void add_session_options(CLI::App& command, SessionSettings& settings) {
       ->check(types)
       ->capture_default_str();
   command.add_option("--attention", settings.attention, "attention path")
-      ->check(CLI::IsMember({"ragged", "portable"}))
+      ->check(CLI::IsMember(
+          std::vector<std::string>(kAttentionPathNames.begin(), kAttentionPathNames.end())))
       ->capture_default_str();
   command
       .add_option("--scratch", options.scratch_bytes,
@@ -129,8 +130,9 @@ SessionOptions session_options(const SessionSettings& settings) {
   SessionOptions options = settings.options;
   options.k_type = kv_type(settings.k_type);
   options.v_type = kv_type(settings.v_type);
-  options.attention =
-      settings.attention == "portable" ? AttentionPath::portable : AttentionPath::ragged;
+  const auto path =
+      std::find(kAttentionPathNames.begin(), kAttentionPathNames.end(), settings.attention);
+  options.attention = AttentionPath(path - kAttentionPathNames.begin());
   return options;
 }
 

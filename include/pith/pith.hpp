@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +29,9 @@ enum class AttentionPath {
   portable,  ///< flash attention of any ggml backend, KV heads on dimension 3; log-weights in F16
   products   ///< matrix products around a softmax, as libllama computes with flash attention off
 };
+/// Names of the above, in their order.
+inline constexpr std::array<std::string_view, 3> kAttentionPathNames = {"ragged", "portable",
+                                                                        "products"};
 
 struct ModelOptions {
   bool dequantize_weights = false;  ///< hold every weight as F32 (`--weights f32`)

@@ -4,11 +4,11 @@
 #include <ggml-cpu.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <numeric>
 #include <optional>
 
+#include "base/timer.h"
 #include "engine/graph.h"
 
 namespace pith {
@@ -67,8 +67,9 @@ struct Engine::Impl {
   void check(const KvCache& cache, const Step& step) const;
   void prepare(KvCache& cache, const GraphKey& key);
   void compute();
-  void collect(const Step& step, const OutputRows& rows, int32_t first_position,
-               std::vector<float>& logits, Observation* seen) const;
+  void observe(const Step& step, const OutputRows& rows, int32_t first_position, Observation& seen);
+
+  double observe_s = 0;
 };
 
 Engine::Engine(std::shared_ptr<const ModelWeights> weights, const EngineOptions& options)
@@ -100,11 +101,11 @@ int Engine::max_tokens(const KvCache& cache) const {
 }
 
 double Engine::attention_seconds() const { return impl_->ops->seconds(); }
+double Engine::observe_seconds() const { return impl_->observe_s; }
 
 std::string Engine::backend() const {
-  constexpr std::array kPaths = {"ragged", "portable", "products"};
   return std::string(ggml_backend_name(impl_->backend.get())) + ", " +
-         kPaths[size_t(impl_->options.attention)] + " attention";
+         std::string(kAttentionPathNames[size_t(impl_->options.attention)]) + " attention";
 }
 
 void Engine::Impl::check(const KvCache& cache, const Step& step) const {
@@ -140,20 +141,19 @@ void Engine::Impl::compute() {
   }
 }
 
-void Engine::Impl::collect(const Step& step, const OutputRows& rows, int32_t first_position,
-                           std::vector<float>& logits, Observation* seen) const {
-  logits.clear();
-  if (!rows.logits.empty()) append_rows(graph->logits, rows.logits, logits);
-  if (seen == nullptr || step.observe_rows.empty()) return;
-  seen->query.resize(graph->query.size());
+void Engine::Impl::observe(const Step& step, const OutputRows& rows, int32_t first_position,
+                           Observation& seen) {
+  const Timer timer;
+  std::vector<int32_t> all(step.observe_rows.size());
+  std::iota(all.begin(), all.end(), 0);
+  seen.query.resize(graph->query.size());
   for (size_t il = 0; il < graph->query.size(); ++il) {
-    std::vector<int32_t> all(step.observe_rows.size());
-    std::iota(all.begin(), all.end(), 0);
-    append_rows(graph->query[il], all, seen->query[il]);
+    append_rows(graph->query[il], all, seen.query[il]);
   }
-  append_rows(graph->residual, rows.observed, seen->residual);
-  append_rows(graph->logits, rows.observed, seen->logits);
-  for (const int32_t r : step.observe_rows) seen->positions.push_back(first_position + r);
+  append_rows(graph->residual, rows.observed, seen.residual);
+  append_rows(graph->logits, rows.observed, seen.logits);
+  for (const int32_t r : step.observe_rows) seen.positions.push_back(first_position + r);
+  observe_s += timer.seconds();
 }
 
 void Engine::run(KvCache& cache, const Step& step, std::vector<float>& logits, Observation* seen) {
@@ -174,7 +174,11 @@ void Engine::run(KvCache& cache, const Step& step, std::vector<float>& logits, O
   set_ints(graph.observe_rows, step.observe_rows);
   impl_->ops->bind(cache, n);
   impl_->compute();
-  impl_->collect(step, rows, positions.front(), logits, seen);
+  logits.clear();
+  if (!rows.logits.empty()) append_rows(graph.logits, rows.logits, logits);
+  if (!rows.observed.empty() && seen != nullptr) {
+    impl_->observe(step, rows, positions.front(), *seen);
+  }
   cache.commit_append(n);
 }
 

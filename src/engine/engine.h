@@ -46,6 +46,8 @@ class Engine {
   std::string backend() const;
   /// Seconds spent in attention by all run() so far; 0 on the portable path, which cannot tell.
   double attention_seconds() const;
+  /// Seconds spent taking observations out of the graphs by all run() so far.
+  double observe_seconds() const;
 
  private:
   struct Impl;

@@ -110,26 +110,34 @@ void SessionImpl::check_fits(size_t n_tokens) const {
   }
 }
 
+void SessionImpl::read(std::span<const int32_t> tokens, size_t observe_from) {
+  const PhaseTimer timer;
+  const double observed_before = engine->observe_seconds();
+  const size_t first = std::min(observe_from, tokens.size());
+  engine->run(cache,
+              {.tokens = tokens,
+               .logit_rows = {},
+               .observe_rows = indices(int32_t(first), tokens.size() - first)},
+              logits, &seen);
+  const double observing = engine->observe_seconds() - observed_before;
+  done.time_s.observe += observing;
+  done.cpu_s.observe += observing;  // one thread copies
+  done.time_s.prefill += timer.seconds() - observing;
+  done.cpu_s.prefill += timer.cpu_seconds() - observing;
+}
+
 void SessionImpl::prefill(std::span<const int32_t> tokens, int observe, const Progress& progress) {
   if (tokens.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
   check_fits(tokens.size());
-  const PhaseTimer timer;
-  const PhaseTimes wall_before = done.time_s, cpu_before = done.cpu_s;
-  const size_t observe_from = tokens.size() - std::min(tokens.size(), size_t(std::max(observe, 0)));
+  const auto wanted = size_t(std::max(observe, 0));
+  const size_t observe_from = tokens.size() - std::min(tokens.size(), wanted);
   for (size_t at = 0; at < tokens.size();) {
     report(progress, double(at) / double(tokens.size()));
     const size_t n = std::min(tokens.size() - at, size_t(engine->max_tokens(cache)));
-    const size_t first = std::clamp(observe_from, at, at + n);
-    engine->run(cache,
-                {.tokens = tokens.subspan(at, n),
-                 .logit_rows = {},
-                 .observe_rows = indices(int32_t(first - at), at + n - first)},
-                logits, &seen);
+    read(tokens.subspan(at, n), observe_from - std::min(observe_from, at));
     at += n;
-    const size_t rows = std::min(seen.positions.size(), size_t(std::max(observe, 0)));
+    const size_t rows = std::min(seen.positions.size(), wanted);
     keep_observed(seen, seen.positions.size() - rows, rows);
-    done.time_s.prefill = wall_before.prefill + timer.seconds();
-    done.cpu_s.prefill = cpu_before.prefill + timer.cpu_seconds();
   }
   report(progress, 1);
 }

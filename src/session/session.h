@@ -50,6 +50,7 @@ class SessionImpl {
  private:
   SessionImpl(const SessionImpl& other);
   void check_fits(size_t n_tokens) const;
+  void read(std::span<const int32_t> tokens, size_t observe_from);
   void check_observed(const Policy& policy) const;
   Plan plan(const Policy& policy, int64_t keep_total, const Progress& progress,
             Receipt& record) const;
