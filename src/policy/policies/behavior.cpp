@@ -242,14 +242,16 @@ ScoreRow behavior_row() {
               "counterfactual W_O (M o - sum alpha v) / (1 - M), F the top-k logit metric after "
               "the final norm; score = running maximum of the rises when the entry went",
           .differences =
-              "re-checks in rounds instead of one eviction at a time; F cut to `rank` directions; "
+              "re-checks in rounds instead of one eviction at a time; F cut to `rank` directions, "
+              "which "
+              "leaves room for more scoring positions at the same cost; "
               "objective=head sums costs over query heads, which makes the heads independent; the "
               "paper's objective is total",
           .budget = "global",
           .phases = "prefill",
-          .knobs = {count_knob("positions", "32", 64, "last positions whose predictions count"),
+          .knobs = {count_knob("positions", "64", 64, "last positions whose predictions count"),
                     count_knob("topk", "64", 1 << 20, "likeliest tokens whose logits count"),
-                    count_knob("rank", "8", 64, "directions of the quadratic form that are kept"),
+                    count_knob("rank", "4", 64, "directions of the quadratic form that are kept"),
                     {.name = "objective",
                      .value = "head",
                      .choices = {"head", "layer", "total", "kl"},

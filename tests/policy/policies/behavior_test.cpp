@@ -135,7 +135,7 @@ class BehaviorPlan : public testing::TestWithParam<int> {
 };
 
 TEST_P(BehaviorPlan, MergedPathsEndNearTheGlobalGreedy) {
-  const Plan merged = plan("behavior(topk=50)");
+  const Plan merged = plan("behavior(positions=32,topk=50,rank=8)");
   Mask<float> mask(features_, Objective::head), exact(features_, Objective::head);
   for (const auto& entry : candidates_) {
     if (!keeps(merged, entry)) mask.evict(entry.group, entry.entry);
@@ -153,7 +153,7 @@ class BehaviorTotalPlan : public BehaviorPlan {
 };
 
 TEST_P(BehaviorTotalPlan, IsTheSetThatTheGreedyEndsWith) {
-  const Plan chosen = plan("behavior(topk=50,objective=total,pool=1000)");
+  const Plan chosen = plan("behavior(positions=32,topk=50,rank=8,objective=total,pool=1000)");
   Mask<float> mask(features_, Objective::total);
   const int evictions = 4 * (80 - GetParam());
   for (const auto& step : evict_with_recheck(mask, candidates_, {.evictions = evictions})) {
