@@ -10,8 +10,7 @@
 #include "behavior/greedy.h"
 #include "policy/policies/behavior_inputs.h"
 #include "policy/policy.h"
-// Benchmarks link no test library, and this helper is one file.
-#include "support/synthetic.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "support/synthetic.h"
 
 namespace {
 
@@ -21,7 +20,7 @@ using behavior::GroupFeatures;
 using behavior::Mask;
 using behavior::Objective;
 
-constexpr int kPositions = 32, kTopK = 64, kRank = 8;
+constexpr int kPositions = 64, kTopK = 64, kRank = 4;
 
 test::Synthetic packaged_shape(int entries) {
   return test::make_synthetic({.shape = {.n_layer = 30,
