@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-dev bench fuzz format format-check lint install clean
+.PHONY: help setup build demo test test-dev bench fuzz format format-check lint docs docs-check install clean
 
 configure = cmake --preset $(1) --log-level=WARNING
 
@@ -53,6 +53,12 @@ lint: ## clang-tidy and the rules on which folder may include which
 	@scripts/setup --dev
 	@$(call configure,release)
 	@scripts/lint
+
+docs: build ## write what README.md and docs/policies.md say of the registry
+	@scripts/update_docs
+
+docs-check: build ## fail where `make docs` would change something
+	@scripts/update_docs --check
 
 install: build ## install to PREFIX (default /usr/local)
 	@cmake --install build/release --prefix "$(PREFIX)"

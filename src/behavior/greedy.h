@@ -25,7 +25,7 @@ struct GreedyOptions {
   int evictions = std::numeric_limits<int>::max();  ///< stop after so many
   double eps = 0.05;     ///< attention mass that must stay at every (query head, position)
   int max_halvings = 0;  ///< of eps, each time nothing can be evicted any more
-  double share = 0.1;     ///< of what is still to go, evicted at most in one round of re-checks
+  double share = 0.1;    ///< of what is still to go, evicted at most in one round of re-checks
   int threads = 1;
 };
 

@@ -32,10 +32,10 @@ std::vector<ggml_tensor*> products(ggml_context* ctx, const ModelWeights& weight
 
 double products_seconds(const ModelWeights& weights, int n_tokens, int threads, int repeats) {
   const size_t most = size_t(weights.config().shape.n_layer + 1) * 16;
-  const ggml_context_ptr ctx(ggml_init({.mem_size = most * 2 * ggml_tensor_overhead() +
-                                                    ggml_graph_overhead_custom(most, false),
-                                        .mem_buffer = nullptr,
-                                        .no_alloc = true}));
+  const ggml_context_ptr ctx(ggml_init(
+      {.mem_size = most * 2 * ggml_tensor_overhead() + ggml_graph_overhead_custom(most, false),
+       .mem_buffer = nullptr,
+       .no_alloc = true}));
   ggml_cgraph* graph = ggml_new_graph_custom(ctx.get(), most, false);
   for (ggml_tensor* node : products(ctx.get(), weights, n_tokens)) {
     ggml_build_forward_expand(graph, node);
@@ -48,7 +48,8 @@ double products_seconds(const ModelWeights& weights, int n_tokens, int threads, 
   ggml_backend_cpu_set_n_threads(backend.get(), threads);
   for (ggml_tensor* t = ggml_get_first_tensor(ctx.get()); t != nullptr;
        t = ggml_get_next_tensor(ctx.get(), t)) {
-    if ((t->flags & GGML_TENSOR_FLAG_INPUT) != 0) ggml_backend_tensor_memset(t, 0, 0, ggml_nbytes(t));
+    if ((t->flags & GGML_TENSOR_FLAG_INPUT) != 0)
+      ggml_backend_tensor_memset(t, 0, 0, ggml_nbytes(t));
   }
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < repeats; ++i) {

@@ -33,8 +33,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string quote(std::string_view text) {
   std::string out(text.substr(0, kQuoteLength));
-  std::replace_if(
-      out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::replace_if(out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return "'" + out + (text.size() > kQuoteLength ? "...'" : "'");
 }
 

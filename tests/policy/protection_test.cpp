@@ -39,9 +39,8 @@ TEST(FitProtection, RefusesWhatDoesNotFitAndSaysWhatWould) {
   expect_error(ErrorCode::budget, "keep at least 101", [] { fit_protection(300, 3, {41, 60}); });
   expect_error(ErrorCode::budget, "keep at least 101", [] { fit_protection(300, 3, {100, -1}); });
   expect_error(ErrorCode::budget, "protect at most 100", [] { fit_protection(300, 3, {-1, 100}); });
-  expect_error(ErrorCode::budget, "keep at least 4294967294", [] {
-    fit_protection(300, 3, {INT32_MAX, INT32_MAX});
-  });
+  expect_error(ErrorCode::budget, "keep at least 4294967294",
+               [] { fit_protection(300, 3, {INT32_MAX, INT32_MAX}); });
 }
 
 TEST(FitProtection, EveryHeadKeepsAnEntry) {
