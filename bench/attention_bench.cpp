@@ -63,6 +63,7 @@ struct Deleter {
   void operator()(ggml_backend* p) const { ggml_backend_free(p); }
   void operator()(ggml_backend_buffer* p) const { ggml_backend_buffer_free(p); }
   void operator()(ggml_gallocr* p) const { ggml_gallocr_free(p); }
+  void operator()(std::byte* p) const { std::free(p); }
   void operator()(ggml_threadpool* p) const { ggml_threadpool_free(p); }
 };
 template <typename T>
@@ -76,17 +77,19 @@ Owned<ggml_context> make_context() {
 // Keys, values, queries and masks of a case, in the layouts of all contestants.
 class Inputs {
  public:
-  Inputs(const Case& c, ggml_backend_t backend) : c_(c), context_(make_context()) {
+  Inputs(const Case& c, ggml_backend_t backend)
+      : c_(c), context_(make_context()), cache_context_(make_context()) {
     ggml_context* ctx = context_.get();
     q = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, c.head_dim, c.n_head(), c.n_tokens);
     mask = ggml_new_tensor_4d(ctx, GGML_TYPE_F16, c.padded(), c.n_tokens, 1, c.n_head_kv);
     for (int l = 0; l < c.layers(); ++l) {
-      entries.push_back(
-          ggml_new_tensor_4d(ctx, GGML_TYPE_F16, c.head_dim, 2, c.padded(), c.n_head_kv));
+      entries.push_back(ggml_new_tensor_4d(cache_context_.get(), GGML_TYPE_F16, c.head_dim, 2,
+                                           c.padded(), c.n_head_kv));
       keys.push_back(ggml_new_tensor_3d(ctx, GGML_TYPE_F16, c.head_dim, c.n_head_kv, c.padded()));
       values.push_back(ggml_new_tensor_3d(ctx, GGML_TYPE_F16, c.padded(), c.head_dim, c.n_head_kv));
     }
     buffer_.reset(ggml_backend_alloc_ctx_tensors(ctx, backend));
+    allocate_entries();
     fill();
   }
 
@@ -154,9 +157,20 @@ class Inputs {
     }
   }
 
+  // Heads begin on pages, as in pith's cache.
+  void allocate_entries() {
+    const size_t layer = ggml_nbytes(entries[0]);
+    pages_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, layer * entries.size())));
+    cache_.reset(ggml_backend_cpu_buffer_from_ptr(pages_.get(), layer * entries.size()));
+    for (size_t l = 0; l < entries.size(); ++l) {
+      ggml_backend_tensor_alloc(cache_.get(), entries[l], pages_.get() + l * layer);
+    }
+  }
+
   Case c_;
-  Owned<ggml_context> context_;
-  Owned<ggml_backend_buffer> buffer_;
+  Owned<ggml_context> context_, cache_context_;
+  Owned<std::byte> pages_;
+  Owned<ggml_backend_buffer> buffer_, cache_;
 };
 
 // One layer as the engine runs it: an op that plans, then one that all threads run.
@@ -304,23 +318,32 @@ float element(const ggml_tensor* t, int i0, int i1, int i2, int i3) {
   return x;
 }
 
-double peak_flops() {
+[[gnu::noinline]] pith::simd::F32 multiply_add(int rounds) {
   using namespace pith::simd;
-  F32 sums[12] = {};
+  F32 sums[12];  // differ, or the compiler would make them one
+#pragma GCC unroll 12
+  for (int k = 0; k < 12; ++k) sums[k] = broadcast(float(k));
   const F32 a = broadcast(0.999F), b = broadcast(0.001F);
+  for (int i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
+    for (int k = 0; k < 12; ++k) sums[k] = fma(sums[k], a, b);
+  }
+#pragma GCC unroll 12
+  for (int k = 1; k < 12; ++k) sums[0] += sums[k];
+  return sums[0];
+}
+
+// Floating point operations a second of one core that does nothing but multiply and add.
+double peak_flops() {
   constexpr int kRounds = 200'000;
   double best = std::numeric_limits<double>::infinity();
   for (int repeat = 0; repeat < 200; ++repeat) {
     const double begin = cpu_seconds();
-    for (int i = 0; i < kRounds; ++i) {
-#pragma GCC unroll 12
-      for (int k = 0; k < 12; ++k) sums[k] = fma(sums[k], a, b);
-    }
+    const pith::simd::F32 sums = multiply_add(kRounds);
     best = std::min(best, cpu_seconds() - begin);
+    if (!(pith::simd::sum_lanes(sums) > 0)) std::exit(1);
   }
-  for (int k = 1; k < 12; ++k) sums[0] += sums[k];
-  if (!(sum_lanes(sums[0]) > 0)) std::exit(1);
-  return 24.0 * kWidth * kRounds / best;
+  return 24.0 * pith::simd::kWidth * kRounds / best;
 }
 
 void run_case(const Case& c, ggml_backend_t backend, int threads, double peak) {
