@@ -83,7 +83,7 @@ void check_lengths(const Model& model, const SessionOptions& options,
 std::string choose_baseline(CompareSettings& settings) {
   auto& policies = settings.cases.policies;
   const std::string name = settings.baseline.empty() ? kDefaultBaseline : settings.baseline;
-  const std::string spec = Policy::parse(name).spec();
+  std::string spec = Policy::parse(name).spec();
   const bool present = std::ranges::any_of(
       policies, [&](const std::string& p) { return Policy::parse(p).spec() == spec; });
   if (!present && settings.baseline.empty()) return {};
@@ -127,6 +127,7 @@ void compare(CompareSettings settings, const std::string& command_line) {
   if (!settings.csv.empty()) csv.emplace(settings.csv);
 
   std::vector<std::string> texts;
+  texts.reserve(settings.files.size());
   for (const std::string& path : settings.files) texts.push_back(read_text(path));
   const Model model = load_model(settings.model);
   report.model = model.impl()->weights->path();
