@@ -88,9 +88,8 @@ void RaggedAttention::run(const float* q, float* out, int ith) {
 
 float* RaggedAttention::out_row(float* out, const Tile& tile, int row) const {
   const int group = shape_.group();
-  const size_t token = size_t(tile.token_first + row / group);
-  const size_t head = size_t(tile.head_kv * group + row % group);
-  return out + (token * size_t(shape_.n_head) + head) * size_t(shape_.head_dim);
+  const int token = tile.token_first + row / group, head = tile.head_kv * group + row % group;
+  return out + (size_t(token) * size_t(shape_.n_head) + size_t(head)) * size_t(shape_.head_dim);
 }
 
 void RaggedAttention::write_tile(const TileSums& sums, const Tile& tile, float* out) const {
