@@ -8,9 +8,9 @@ if(PITH_WERROR)
 endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # False alarms of GCC 12 with optimisation: the first in AVX-512 intrinsics under Eigen and under
-  # the sanitizers, the second in std::string's operator+ (GCC bug 105651).
-  target_compile_options(pith_options INTERFACE -Wno-maybe-uninitialized -Wno-restrict)
+  # False alarms of GCC 12 with optimisation: the first two in AVX-512 intrinsics under Eigen and under
+  # the sanitizers, the third in std::string's operator+ (GCC bug 105651).
+  target_compile_options(pith_options INTERFACE -Wno-uninitialized -Wno-maybe-uninitialized -Wno-restrict)
 endif()
 
 # Fused multiply-add in the kernels; a strict -std would turn it off.
