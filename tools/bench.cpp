@@ -58,12 +58,18 @@ void bench(const BenchSettings& settings, const std::string& command_line) {
   report.command = command_line;
   report.threads = plan.session.threads;
   report.bandwidth = memory_bandwidth(plan.session.threads);
-  {
+  const auto write = [&] {
+    std::cout << to_table(report);
+    if (json) json->commit(json_text(to_json(report)));
+  };
+  try {
     ProgressBar bar("measuring");
     run_bench(model, plan, report.results, bar.callback());
+  } catch (const Error&) {
+    if (!report.results.empty()) write();
+    throw;
   }
-  std::cout << to_table(report);
-  if (json) json->commit(json_text(to_json(report)));
+  write();
 }
 
 }  // namespace

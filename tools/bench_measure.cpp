@@ -35,8 +35,8 @@ void add_sample(BenchResult& result, const std::string& name, int tokens, double
 /// Any tokens do: the time does not depend on what they say.
 std::vector<int32_t> arbitrary_tokens(int count, int n_vocab) {
   std::mt19937 random(1);
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < count; ++i) tokens.push_back(int32_t(random() % unsigned(n_vocab)));
+  std::vector<int32_t> tokens(size_t(count), 0);
+  for (int32_t& token : tokens) token = int32_t(random() % unsigned(n_vocab));
   return tokens;
 }
 
@@ -111,6 +111,7 @@ class ContextBench {
     options.n_ubatch = plan_.session.n_ubatch;
     options.threads = plan_.session.threads;
     options.flash_attention = flash_attention;
+    options.kv_type = plan_.session.k_type;
     peers_.push_back(std::make_unique<LlamaPeer>(model_.impl()->weights->path(), options));
     BenchResult result;
     result.ctx = ctx_;

@@ -112,6 +112,9 @@ void compare(CompareSettings settings, const std::string& command_line) {
   if (settings.files.empty() == settings.rows.empty()) {
     throw Error(ErrorCode::usage, "compare needs either texts (-f) or rows (--rows)");
   }
+  if (!settings.json.empty() && settings.json == settings.csv) {
+    throw Error(ErrorCode::usage, "--json and --csv name the same file");
+  }
   FidelityReport report;
   report.command = command_line;
   report.machine = this_machine();

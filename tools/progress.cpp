@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 
@@ -16,7 +17,7 @@ constexpr int kBarWidth = 30;
 constexpr double kShareToEstimate = 0.02;
 
 std::string clock_text(double seconds) {
-  const auto whole = long(seconds + 0.5);
+  const auto whole = std::lround(seconds);
   char text[32];
   std::snprintf(text, sizeof text, "%ld:%02ld", whole / 60, whole % 60);
   return text;

@@ -23,24 +23,46 @@ std::pair<std::string, std::string> around(const std::string& text) {
   return {text.substr(0, at), text.substr(at + std::string(kPlaceholder).size())};
 }
 
+/// Tokens of a conversation in which only the template's own text may hold control tokens: what a
+/// person wrote stays text, whatever it looks like.
+class TokenWriter {
+ public:
+  TokenWriter(const Vocab& vocab, bool begins) : vocab_(vocab), begins_(begins) {}
+
+  void markup(const std::string& text) { append(text, true); }
+  void written(const std::string& text) { append(text, false); }
+  std::vector<int32_t> take() { return std::exchange(tokens_, {}); }
+
+ private:
+  void append(const std::string& text, bool control) {
+    if (text.empty()) return;
+    const auto tokens = vocab_.tokenize(text, std::exchange(begins_, false), control);
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  }
+
+  const Vocab& vocab_;
+  bool begins_;  // the next text is the first
+  std::vector<int32_t> tokens_;
+};
+
 }  // namespace
 
 Prompt make_prompt(const Vocab& vocab, const PromptParts& parts) {
-  const bool chat = templated(vocab, parts.chat_template);
+  if (!parts.file && parts.question.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
   std::string head, tail;
-  if (chat) {
+  if (templated(vocab, parts.chat_template)) {
     const ChatMessage user{"user", kPlaceholder};
     std::tie(head, tail) = around(vocab.apply_chat_template({&user, 1}, true));
   }
-  std::string first = head + parts.file.value_or("");
-  std::string second = parts.question + tail;
-  if (parts.file && !parts.question.empty()) first += "\n\n";
-  if (parts.query_aware || !parts.file) first += std::exchange(second, {});
-  if (!parts.file && parts.question.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
-
   Prompt prompt;
-  prompt.compressed = vocab.tokenize(first, true, chat);
-  if (!second.empty()) prompt.rest = vocab.tokenize(second, false, chat);
+  TokenWriter writer(vocab, true);
+  writer.markup(head);
+  const std::string gap = parts.file && !parts.question.empty() ? "\n\n" : "";
+  writer.written(parts.file.value_or("") + gap);
+  if (parts.file && !parts.query_aware) prompt.compressed = writer.take();
+  writer.written(parts.question);
+  writer.markup(tail);
+  (parts.file && !parts.query_aware ? prompt.rest : prompt.compressed) = writer.take();
   if (prompt.rest.empty()) {
     if (prompt.compressed.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
     prompt.rest.push_back(prompt.compressed.back());
@@ -52,8 +74,13 @@ Prompt make_prompt(const Vocab& vocab, const PromptParts& parts) {
 std::vector<int32_t> next_turn(const Vocab& vocab, const std::string& message, bool chat_template) {
   if (!templated(vocab, chat_template)) return vocab.tokenize("\n" + message + "\n", false, false);
   const std::array<ChatMessage, 3> chat{
-      {{"user", "-"}, {"assistant", kPlaceholder}, {"user", message}}};
-  return vocab.tokenize(around(vocab.apply_chat_template(chat, true)).second, false, true);
+      {{"user", "-"}, {"assistant", kPlaceholder}, {"user", kPlaceholder}}};
+  const auto [head, tail] = around(around(vocab.apply_chat_template(chat, true)).second);
+  TokenWriter writer(vocab, false);
+  writer.markup(head);
+  writer.written(message);
+  writer.markup(tail);
+  return writer.take();
 }
 
 }  // namespace pith::tools

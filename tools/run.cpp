@@ -73,10 +73,15 @@ void show_text(std::string_view text) {
 
 void chat(Generator& generator, const Vocab& vocab, const RunSettings& settings) {
   while (const auto message = next_message()) {
-    const auto turn = next_turn(vocab, *message, !settings.no_template);
-    const Answer answer = generator.answer(turn, settings.limit);
-    show_text("\n");
-    if (answer.stop == Stop::interrupted) return;
+    try {
+      const auto turn = next_turn(vocab, *message, !settings.no_template);
+      const Answer answer = generator.answer(turn, settings.limit);
+      show_text("\n");
+      if (answer.stop == Stop::interrupted) return;
+    } catch (const Error& e) {  // of this message; the chat goes on
+      if (e.code() == ErrorCode::io || e.code() == ErrorCode::interrupted) throw;
+      std::cerr << "error: " << e.what() << "\n";
+    }
   }
 }
 
@@ -106,6 +111,9 @@ void run(RunSettings settings, const std::string& command_line) {
   parts.question = settings.question;
   const Prompt prompt = make_prompt(vocab, parts);
   Session session(model, session_options(settings.session));
+  const Sampler refuses_bad_options(vocab, settings.sampler);
+  session.impl().check_budget(Policy::parse(settings.policy), Budget::parse(settings.budget),
+                              int64_t(prompt.compressed.size()));
   read_and_compress(session, prompt, settings);
 
   Generator generator(session, settings.sampler, [&](std::string_view text) {

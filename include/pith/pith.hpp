@@ -116,7 +116,9 @@ class Session {
   void prefill(std::span<const int32_t> tokens, int observe = 64, const Progress& progress = {});
 
   /// Chooses what stays with `policy` (a spec string, see `pith policies`) and frees the rest.
-  /// A budget of the whole cache or more changes nothing. On error the cache is untouched.
+  /// A budget of the whole cache or more changes nothing. On error the cache is untouched. Throws
+  /// Error(usage) where the policy scores by the last positions and these were not read by prefill
+  /// (decode and evaluate observe nothing), Error(budget) where the budget cannot be met.
   Receipt compress(std::string_view policy, std::string_view budget, const Progress& progress = {});
 
   /// Runs one token; logits [n_vocab] of what follows it, valid until the next call.

@@ -35,7 +35,18 @@ int64_t peak_rss_bytes() {
   return getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t(usage.ru_maxrss) * 1024 : 0;
 }
 
-int64_t available_memory_bytes() {
+namespace {
+
+/// What the control group leaves, where it sets a limit.
+int64_t group_memory_bytes() {
+  int64_t limit = 0, used = 0;
+  std::ifstream limit_file("/sys/fs/cgroup/memory.max");
+  std::ifstream used_file("/sys/fs/cgroup/memory.current");
+  if (!(limit_file >> limit) || !(used_file >> used)) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(0, limit - used);
+}
+
+int64_t system_memory_bytes() {
   std::ifstream info("/proc/meminfo");
   for (std::string word; info >> word;) {
     int64_t kib = 0;
@@ -43,5 +54,9 @@ int64_t available_memory_bytes() {
   }
   return std::numeric_limits<int64_t>::max();
 }
+
+}  // namespace
+
+int64_t available_memory_bytes() { return std::min(system_memory_bytes(), group_memory_bytes()); }
 
 }  // namespace pith

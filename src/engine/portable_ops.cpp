@@ -45,7 +45,7 @@ class PortableOps final : public AttentionOps {
 
   int max_tokens(const KvCache& cache, int n_ubatch) const override {
     if (is_plain(cache)) return n_ubatch;
-    size_t per_token = 0;
+    size_t per_token = 1;
     for (int il = 0; il < cache.geometry().n_layer; ++il) {
       per_token += size_t(padded(cache.longest(il) + n_ubatch)) *
                    size_t(cache.geometry().n_head_kv) * ggml_type_size(mask_type_);

@@ -106,7 +106,7 @@ FidelityRow parse_row(std::string_view line, int n_vocab) {
   }
   FidelityRow row;
   row.id = name_field(object, "id");
-  row.kind = name_field(object, "kind");
+  row.kind = object.contains("kind") ? name_field(object, "kind") : "rows";
   row.context = integers<int32_t>(object, "context_ids", n_vocab);
   row.continuation = integers<int32_t>(object, "continuation_ids", n_vocab);
   row.score = integers<uint8_t>(object, "score", 2);

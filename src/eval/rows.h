@@ -19,9 +19,10 @@ struct FidelityRow {
   int prompt_tokens = 0;
 };
 
-/// Parses one JSONL line with token ids. Throws Error(bad_file) naming what is off: not JSON, a
-/// missing or mistyped field, an id outside [0, n_vocab), no scored position, or more than 2^20
-/// tokens. Fields that are not part of the schema are ignored.
+/// Parses one JSONL line with token ids; without a `kind` it is of kind "rows". Throws
+/// Error(bad_file) naming what is off: not JSON, a missing or mistyped field, an id outside [0,
+/// n_vocab), no scored position, or more than 2^20 tokens. Fields that are not part of the schema
+/// are ignored.
 FidelityRow parse_row(std::string_view line, int n_vocab);
 
 /// All rows of a file; blank lines are skipped. Throws Error(io) where it cannot be read and

@@ -143,9 +143,16 @@ void SessionImpl::prefill(std::span<const int32_t> tokens, int observe, const Pr
 }
 
 void SessionImpl::check_observed(const Policy& policy) const {
-  if (policy.positions() > 0 && seen.positions.empty()) {
+  if (policy.positions() == 0) return;
+  if (seen.positions.empty()) {
     throw Error(ErrorCode::usage, "policy " + policy.row().name +
                                       " reads the prompt's last positions, and none were observed");
+  }
+  const int32_t later = cache.next_position() - 1 - seen.positions.back();
+  if (later > 0) {
+    throw Error(ErrorCode::usage, "policy " + policy.row().name +
+                                      " reads the last positions, and " + std::to_string(later) +
+                                      " tokens were run after those that prefill observed");
   }
 }
 
@@ -180,6 +187,13 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Progress&
                                          protection.sinks + protection.window);
   }
   return plan;
+}
+
+void SessionImpl::check_budget(const Policy& policy, const Budget& budget, int64_t n_tokens) const {
+  const int rows = model.shape().n_rows();
+  const int64_t full = n_tokens * rows;
+  const int64_t kept = budget.total_entries(full, rows, counted_entry_bytes(cache.geometry()));
+  if (!policy.keeps_all() && kept < full) fit_protection(kept, rows, options.protection);
 }
 
 Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,

@@ -31,6 +31,8 @@ class SessionImpl {
   SessionImpl(const Model& model, const SessionOptions& options);
 
   void prefill(std::span<const int32_t> tokens, int observe, const Progress& progress);
+  /// Throws what compress() would for a budget that a prompt of n_tokens cannot meet.
+  void check_budget(const Policy& policy, const Budget& budget, int64_t n_tokens) const;
   Receipt compress(const Policy& policy, const Budget& budget, const Progress& progress);
   std::span<const float> decode(int32_t token);
   std::vector<float> evaluate(std::span<const int32_t> tokens);

@@ -63,7 +63,7 @@ TEST(ParseRow, EveryTruncationIsAnError) {
 }
 
 TEST(ParseRow, EveryFieldIsNeeded) {
-  for (const char* name : {"id", "kind", "context_ids", "continuation_ids", "score"}) {
+  for (const char* name : {"id", "context_ids", "continuation_ids", "score"}) {
     EXPECT_THAT(error_of(replaced(kRow, name, "other")),
                 HasSubstr("'" + std::string(name) + "' is missing"));
   }

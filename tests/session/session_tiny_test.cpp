@@ -251,6 +251,16 @@ TEST_F(TinySession, BadRequestsAreRefusedAndLoseNothing) {
   EXPECT_EQ(worst_difference(s.evaluate(later), before), 0);
 }
 
+TEST_F(TinySession, StaleObservationsAreRefused) {
+  Session s = session();
+  s.prefill(prompt);
+  s.decode(later[0]);
+  EXPECT_EQ(code_of([&] { s.compress("snapkv", "25%"); }), ErrorCode::usage);
+  s.compress("streaming", "25%");  // reads no positions
+  s.prefill(later);
+  s.compress("snapkv", "25%");
+}
+
 TEST_F(TinySession, AnInterruptedPrefillKeepsWholeUbatches) {
   Session s = session(64);
   int calls = 0;

@@ -56,6 +56,27 @@ TEST(Run, ChatGoesOnOverTheSameCache) {
   EXPECT_GE(std::ranges::count(result.out, '\n'), 2) << result.out;
 }
 
+/// Only the template's own markup becomes control tokens: a text that spells them stays text.
+TEST(Run, ControlTokensSpeltInATextStayText) {
+  const auto tokens = [](const std::string& content) {
+    const test::TempFile text(content, ".txt");
+    const auto result =
+        test::run_tool(with_model("run") + " -n 1 --policy full --json -f " + text.path());
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return json::parse(result.out)["receipt"]["n_tokens"].get<int>();
+  };
+  EXPECT_GT(tokens("one <|im_end|><|im_end|> two"), tokens("one two") + 5);
+}
+
+TEST(Run, ABudgetThatCannotBeMetIsRefusedBeforeTheTextIsRead) {
+  const test::TempFile text(text_with_fact(), ".txt");
+  const auto result =
+      test::run_tool(with_model("run") + " -p 'Who?' --budget 0.01% -f " + text.path());
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err.find("reading"), std::string::npos) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("budget"));
+}
+
 TEST(Run, APromptLongerThanTheContextFails) {
   const test::TempFile text(text_with_fact(), ".txt");
   const auto result =

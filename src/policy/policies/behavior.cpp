@@ -117,7 +117,9 @@ class BehaviorScorer : public Scorer {
     const auto bytes = [&](int layer, int head_kv) {
       return inputs.feature_bytes(layer, head_kv) + inputs.transient_bytes(layer, head_kv);
     };
-    Scores scores = score_each_row(context, bytes, [&](const ScoredRow& row) {
+    PolicyContext rest = context;  // of the scratch
+    rest.scratch_bytes -= inputs.shared_bytes();
+    Scores scores = score_each_row(rest, bytes, [&](const ScoredRow& row) {
       const int index = shape.row(row.layer, row.head_kv);
       const auto all = candidates(context, index, 0);
       if (all.empty()) return;
@@ -127,6 +129,7 @@ class BehaviorScorer : public Scorer {
       orders[size_t(index)] = complete_order(mask, all, all, greedy_options());
       for (auto& step : orders[size_t(index)]) step.evicted.group = index;
     });
+    scores.scratch_peak += inputs.shared_bytes();
     write_scores(context, orders, scores);
     return scores;
   }
@@ -172,7 +175,8 @@ class BehaviorScorer : public Scorer {
       features += inputs.feature_bytes(layer, head_kv);
       transient = std::max(transient, inputs.transient_bytes(layer, head_kv));
     }
-    const size_t bytes = features + transient * size_t(std::max(1, context.threads));
+    const size_t bytes =
+        inputs.shared_bytes() + features + transient * size_t(std::max(1, context.threads));
     if (bytes > context.scratch_bytes) {
       throw Error(ErrorCode::memory,
                   "behavior: this objective holds the features of all heads at once, " +

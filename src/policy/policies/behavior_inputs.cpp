@@ -12,11 +12,35 @@ namespace pith {
 using behavior::Objective;
 using Matrix = behavior::RowMatrix<float>;
 
+namespace {
+
+/// Readouts and probabilities of all positions, and for each thread the logit map, a copy of it for
+/// the decomposition, and the Gram matrix of that.
+size_t checked_shared_bytes(const PolicyContext& context, int positions, int topk, int rank) {
+  const auto width = size_t(context.cache.shape().n_embd), k = size_t(topk);
+  const auto count = size_t(observed_count(context, positions));
+  const size_t held = size_t(behavior::padded(int(count))) * size_t(rank) * width * sizeof(float) +
+                      count * k * sizeof(double);
+  const size_t side = std::min(k, width);
+  const size_t making = 2 * k * width * sizeof(float) + side * side * sizeof(double);
+  const size_t bytes = held + making * size_t(std::max(1, context.threads));
+  if (bytes > context.scratch_bytes) {
+    throw Error(ErrorCode::memory,
+                "behavior: topk=" + std::to_string(topk) + " at " + std::to_string(count) +
+                    " positions takes " + std::to_string(bytes) +
+                    " bytes of scratch, and the limit is " + std::to_string(context.scratch_bytes));
+  }
+  return bytes;
+}
+
+}  // namespace
+
 BehaviorInputs::BehaviorInputs(const PolicyContext& context, Objective objective, int positions,
                                int topk, int rank)
     : context_(context),
       objective_(objective),
       rank_(objective == Objective::kl ? topk : rank),
+      shared_bytes_(checked_shared_bytes(context, positions, topk, rank_)),
       readout_(observed_count(context, positions), rank_, context.cache.shape().n_embd),
       p_(size_t(readout_.positions()) * size_t(topk)) {
   parallel_for(readout_.positions(), context.threads, [&](int t) { read_position(t, topk); });

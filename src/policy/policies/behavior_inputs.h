@@ -23,6 +23,10 @@ class BehaviorInputs {
 
   void make_features(int layer, int head_kv, behavior::GroupFeatures<float>& out) const;
 
+  /// Bytes held by all positions' readouts, with what making them took beside them. The constructor
+  /// throws Error(memory) where they exceed the context's scratch.
+  size_t shared_bytes() const { return shared_bytes_; }
+
   /// Bytes that the features of a (layer, KV head) take, and those needed while they are made.
   size_t feature_bytes(int layer, int head_kv) const;
   size_t transient_bytes(int layer, int head_kv) const;
@@ -33,6 +37,7 @@ class BehaviorInputs {
   const PolicyContext& context_;
   behavior::Objective objective_;
   int rank_;
+  size_t shared_bytes_;
   behavior::Readout<float> readout_;
   std::vector<double> p_;
 };
