@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "eval/fidelity.h"
+#include "eval/html.h"
 #include "eval/output_file.h"
 #include "eval/receipt_json.h"
 #include "eval/report.h"
@@ -32,7 +33,7 @@ struct CompareSettings {
   int diverge = 0;
   bool only = false;
   std::string baseline;
-  std::string json, csv;
+  std::string json, csv, html;
 };
 
 /// The row of a text: its last tokens continue the rest, and every one of them counts.
@@ -91,12 +92,35 @@ std::string choose_baseline(CompareSettings& settings) {
   return spec;
 }
 
-void write_outputs(const FidelityReport& report, std::optional<OutputFile>& json,
-                   std::optional<OutputFile>& csv) {
-  std::cout << to_table(report);
-  if (json) json->commit(json_text(to_json(report)));
-  if (csv) csv->commit(to_csv(report));
-}
+/// The files that a comparison is written to.
+class Outputs {
+ public:
+  /// Throws Error(io) where one cannot be created and Error(usage) where two are the same.
+  explicit Outputs(const CompareSettings& settings) {
+    check_apart("--json", settings.json, "--csv", settings.csv);
+    check_apart("--json", settings.json, "--html", settings.html);
+    check_apart("--csv", settings.csv, "--html", settings.html);
+    if (!settings.json.empty()) json_.emplace(settings.json);
+    if (!settings.csv.empty()) csv_.emplace(settings.csv);
+    if (!settings.html.empty()) html_.emplace(settings.html);
+  }
+
+  void write(const FidelityReport& report) {
+    std::cout << to_table(report);
+    if (json_) json_->commit(json_text(to_json(report)));
+    if (csv_) csv_->commit(to_csv(report));
+    if (html_) html_->commit(to_html(report));
+  }
+
+ private:
+  static void check_apart(const std::string& a, const std::string& path, const std::string& b,
+                          const std::string& other) {
+    if (path.empty() || path != other) return;
+    throw Error(ErrorCode::usage, a + " and " + b + " name the same file");
+  }
+
+  std::optional<OutputFile> json_, csv_, html_;
+};
 
 /// Fills the report row by row; what is there when an Error stops the run stays.
 void evaluate(const Model& model, const FidelityOptions& options, FidelityReport& report) {
@@ -112,9 +136,6 @@ void compare(CompareSettings settings, const std::string& command_line) {
   if (settings.files.empty() == settings.rows.empty()) {
     throw Error(ErrorCode::usage, "compare needs either texts (-f) or rows (--rows)");
   }
-  if (!settings.json.empty() && settings.json == settings.csv) {
-    throw Error(ErrorCode::usage, "--json and --csv name the same file");
-  }
   FidelityReport report;
   report.command = command_line;
   report.machine = this_machine();
@@ -125,9 +146,7 @@ void compare(CompareSettings settings, const std::string& command_line) {
   options.cases = make_cases(settings.cases.policies, settings.cases.budgets, always, report.notes);
   options.session = session_options(settings.session);
   options.diverge = settings.diverge;
-  std::optional<OutputFile> json, csv;
-  if (!settings.json.empty()) json.emplace(settings.json);
-  if (!settings.csv.empty()) csv.emplace(settings.csv);
+  Outputs outputs(settings);
 
   std::vector<std::string> texts;
   texts.reserve(settings.files.size());
@@ -145,10 +164,10 @@ void compare(CompareSettings settings, const std::string& command_line) {
     if (done == 0) throw;
     report.notes.push_back("stopped after " + std::to_string(done) + " of " +
                            std::to_string(report.rows.size()) + " rows: " + e.what());
-    write_outputs(report, json, csv);
+    outputs.write(report);
     throw;
   }
-  write_outputs(report, json, csv);
+  outputs.write(report);
 }
 
 }  // namespace
@@ -182,6 +201,7 @@ void add_compare(CLI::App& tool, const std::string& command_line) {
   add_session_options(command, settings->session);
   command.add_option("--json", settings->json, "write all figures to this file");
   command.add_option("--csv", settings->csv, "write the table to this file");
+  command.add_option("--html", settings->html, "write a page with charts to this file");
 }
 
 }  // namespace pith::tools

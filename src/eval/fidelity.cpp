@@ -79,6 +79,34 @@ std::optional<int> first_difference(std::span<const int32_t> a, std::span<const 
   return int(at - a.begin());
 }
 
+/// `positions` are those kept of n_positions; see KeptPicture::rows.
+std::vector<uint8_t> bucketed(std::span<const int32_t> positions, int n_positions, int buckets) {
+  std::vector<int> count(size_t(buckets), 0);
+  // The last bucket that begins at or before the position.
+  for (const int64_t p : positions) {
+    ++count[size_t(((p + 1) * buckets - 1) / n_positions)];
+  }
+  std::vector<uint8_t> out;
+  for (int64_t b = 0; b < buckets; ++b) {
+    const int64_t size = (b + 1) * n_positions / buckets - b * n_positions / buckets;
+    const int kept = count[size_t(b)];
+    out.push_back(uint8_t(kept == 0 ? 0 : std::max<int64_t>(1, 255 * kept / size)));
+  }
+  return out;
+}
+
+KeptPicture picture_of(const KvCache& cache, const ModelShape& shape) {
+  constexpr int kBuckets = 200;  // about as many as a small chart can show
+  KeptPicture picture{shape.n_layer, shape.n_head_kv, cache.next_position(), {}};
+  const int buckets = std::min(kBuckets, picture.n_positions);
+  for (int layer = 0; layer < shape.n_layer; ++layer) {
+    for (int head = 0; head < shape.n_head_kv; ++head) {
+      picture.rows.push_back(bucketed(cache.positions(layer, head), picture.n_positions, buckets));
+    }
+  }
+  return picture;
+}
+
 /// One row of the protocol: the read context and what the full cache made of it.
 class RowRun {
  public:
@@ -98,12 +126,14 @@ class RowRun {
     }
   }
 
-  RowFidelity measure(const FidelityCase& cell, const Progress& progress) const {
+  /// With `picture`, also which entries stay.
+  RowFidelity measure(const FidelityCase& cell, bool picture, const Progress& progress) const {
     RowFidelity result;
     result.id = row_.id;
     result.kind = row_.kind;
     Session session = base_.fork();
     result.receipt = session.compress(cell.policy, cell.budget, progress);
+    if (picture) result.kept = picture_of(session.impl().cache, base_.model().shape());
     if (options_.diverge > 0) {
       const auto own = greedy(session.fork(), first_token_, options_.diverge);
       result.divergence = first_difference(full_greedy_, own);
@@ -151,7 +181,8 @@ Progress part(const Progress& whole, double from, double to) {
 }
 
 std::vector<RowFidelity> run_row(const Model& model, const FidelityRow& row,
-                                 const FidelityOptions& options, const Progress& progress) {
+                                 const FidelityOptions& options, bool pictures,
+                                 const Progress& progress) {
   // Reading the context and the cases take about half of the time each at usual sizes.
   constexpr double kReading = 0.5;
   const RowRun run(model, row, options, part(progress, 0, kReading));
@@ -161,7 +192,8 @@ std::vector<RowFidelity> run_row(const Model& model, const FidelityRow& row,
     const double from = kReading + (1 - kReading) * double(results.size()) / n_cases;
     if (progress && !progress(from)) throw Error(ErrorCode::interrupted, "interrupted");
     try {
-      results.push_back(run.measure(cell, part(progress, from, from + (1 - kReading) / n_cases)));
+      results.push_back(
+          run.measure(cell, pictures, part(progress, from, from + (1 - kReading) / n_cases)));
     } catch (const Error& e) {
       throw Error(e.code(),
                   cell.policy + " at " + cell.budget + ", row " + row.id + ": " + e.what());
@@ -178,7 +210,7 @@ void run_fidelity(const Model& model, std::span<const FidelityRow> rows,
   for (size_t r = 0; r < rows.size(); ++r) {
     const auto n_rows = double(rows.size());
     const Progress row_progress = part(progress, double(r) / n_rows, double(r + 1) / n_rows);
-    sink(run_row(model, rows[r], options, row_progress));
+    sink(run_row(model, rows[r], options, r == 0, row_progress));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -23,6 +24,14 @@ struct FidelityOptions {
   int diverge = 0;  ///< tokens of the free greedy run; 0: none
 };
 
+/// Which entries a compressed cache holds, in buckets of neighbouring positions: bucket b of n
+/// spans positions b * n_positions / n up to those of the next.
+struct KeptPicture {
+  int n_layer = 0, n_head_kv = 0, n_positions = 0;
+  /// [n_layer * n_head_kv][buckets] share kept of each bucket, in 255ths; not 0 where any is kept.
+  std::vector<std::vector<uint8_t>> rows;
+};
+
 /// How one row fared under one case.
 struct RowFidelity {
   std::string id, kind;
@@ -33,6 +42,7 @@ struct RowFidelity {
   /// First index where the greedy continuations differ; absent where they agree throughout.
   std::optional<int> divergence;
   Receipt receipt;
+  std::optional<KeptPicture> kept;  ///< of the first row only
 };
 
 /// Called after each row with its results in the order of the cases, so that what is there stays
