@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-dev bench fuzz format format-check lint docs docs-check install clean
+.PHONY: help setup build demo test test-dev test-browser bench fuzz format format-check lint docs docs-check install clean
 
 configure = cmake --preset $(1) --log-level=WARNING
 
@@ -29,6 +29,12 @@ test-dev: setup ## the tests that need no downloaded model, under the sanitizers
 	@$(call configure,dev)
 	@cmake --build --preset dev -j $(JOBS)
 	@ctest --preset dev -j $(JOBS)
+
+test-browser: ## the page of compare --html in headless Chromium
+	@scripts/setup --browser
+	@$(call configure,release)
+	@cmake --build --preset release -j $(JOBS) --target unit_tests
+	@ctest --preset release -L browser
 
 bench: setup ## build and run the benchmarks
 	@$(call configure,release)

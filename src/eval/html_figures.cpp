@@ -173,7 +173,7 @@ std::string kind_figures(const PageData& data) {
   ChartAxis y{.title = "KL, nats (log)", .log = true};
   if (low < high) y.low = low / 1.2, y.high = high * 1.2;
   std::string out =
-      section("By kind of row", "Mean KL of each kind, all on one scale.") + "<div class=\"many\">";
+      section("By kind of row", "Mean KL of each kind, all on one scale.") + "<div class=\"two\">";
   for (const std::string& kind : data.kinds) {
     int n = 0;
     const Measure kl = [&](const PageCase& c) {
@@ -201,7 +201,8 @@ std::string position_figure(const PageData& data) {
   return section("Along the continuation, at " + budget,
                  "Mean over the rows, in buckets of neighbouring scored positions. A policy that "
                  "lost what later text needs rises to the right.") +
-         legend_html(chart.series) + figure("KL by position", to_svg(chart), "");
+         legend_html(chart.series) + "<div class=\"wide\">" +
+         figure("KL by position", to_svg(chart), "") + "</div>\n";
 }
 
 std::string cost_figures(const PageData& data) {

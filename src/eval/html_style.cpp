@@ -18,12 +18,13 @@ body{margin:0;background:var(--page);color:var(--ink);font:16px/1.55 system-ui,-
 main,header,footer{max-width:1080px;margin:0 auto;padding:0 20px}
 header{padding-top:40px}
 h1{font-size:15px;font-weight:600;color:var(--soft);margin:0 0 10px}
-.verdict{font-size:27px;line-height:1.28;font-weight:650;letter-spacing:-.01em;margin:0 0 14px;max-width:26em;text-wrap:balance}
+.verdict{font-size:27px;line-height:1.28;font-weight:650;letter-spacing:-.01em;margin:0 0 14px;max-width:34em;text-wrap:balance}
 h2{font-size:20px;line-height:1.3;margin:52px 0 6px}
 h3{font-size:15px;margin:0 0 8px;font-weight:600}
 p{margin:0 0 14px;max-width:46em}
 .soft,figcaption{color:var(--soft);font-size:14px}
 .two,.many{display:grid;gap:20px;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr))}
+.wide{max-width:600px}
 .many{grid-template-columns:repeat(auto-fill,minmax(min(100%,330px),1fr))}
 figure{margin:0;padding:16px 18px;background:var(--card);border:1px solid var(--rule);border-radius:10px;min-width:0}
 figcaption{margin-top:8px}
@@ -54,6 +55,7 @@ th,td{padding:7px 12px;text-align:right;white-space:nowrap;border-top:1px solid 
 thead th{border-top:0;color:var(--soft);font-weight:600}
 th:first-child,td.word{text-align:left}
 tbody th{font-weight:600}
+.words th,.words td{white-space:normal;min-width:68px}.words td:nth-child(2){text-align:left;min-width:120px}
 tr.best>*{background:var(--best)}
 code{font:13px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,monospace}
 dl{display:grid;grid-template-columns:minmax(90px,max-content) minmax(0,1fr);gap:8px 18px;margin:0;font-size:14px}

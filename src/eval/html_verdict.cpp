@@ -77,6 +77,9 @@ std::string tightest_sentence(const PageData& data) {
   if (other != nullptr) {
     text += ", " + less_text(out.best->summary.kl_mean / other->summary.kl_mean) + " than " +
             other->label;
+    const Ratio ratio = ratio_of(*out.best, *other);
+    if (std::isnan(ratio.hi)) text += " (one row only)";
+    if (ratio.hi >= 1) text += " (within the error)";
   }
   return text + ".";
 }
@@ -104,7 +107,8 @@ std::string verdict_text(const PageData& data) {
 std::string verdict_table(const PageData& data) {
   std::string out =
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Best policy at each "
-      "budget\"><table><thead><tr><th scope=\"col\">Kept</th><th scope=\"col\">Best</th><th "
+      "budget\"><table class=\"words\"><thead><tr><th scope=\"col\">Kept</th><th "
+      "scope=\"col\">Best</th><th "
       "scope=\"col\">KL</th>";
   if (!data.report.baseline.empty()) out += "<th scope=\"col\">Against the baseline</th>";
   out +=

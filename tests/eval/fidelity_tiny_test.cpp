@@ -91,6 +91,22 @@ TEST_F(Fidelity, ARowDoesNotDependOnThoseBefore) {
   EXPECT_NE(results[0][1].kl, results[1][1].kl);
 }
 
+TEST_F(Fidelity, RecordsWhichEntriesStayOfTheFirstRow) {
+  options_.cases = {{"full", "100%"}, {"streaming", "25%"}};
+  const auto a = row("a", 400, 4, 3);
+  const auto results = run({a, a});
+  EXPECT_FALSE(results[1][0].kept.has_value());
+  const KeptPicture& full = *results[0][0].kept;
+  EXPECT_EQ(full.n_positions, 400);
+  ASSERT_EQ(int(full.rows.size()), model_.shape().n_rows());
+  for (const auto& strip : full.rows) EXPECT_EQ(strip, std::vector<uint8_t>(200, 255));
+  for (const auto& strip : results[0][1].kept->rows) {
+    EXPECT_EQ(strip.front(), 255);  // the sinks
+    EXPECT_EQ(strip[100], 0);
+    EXPECT_EQ(strip.back(), 255);
+  }
+}
+
 TEST_F(Fidelity, StoppedRunsKeepWholeRows) {
   std::vector<std::vector<RowFidelity>> kept;
   const auto r = row("a", 80, 10, 3);

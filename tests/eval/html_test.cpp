@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "eval/html_label.h"
 #include "policy/policy.h"
+#include "support/temp_file.h"
 
 namespace pith {
 namespace {
@@ -33,15 +36,19 @@ CaseResults result(const std::string& policy, const std::string& budget, double 
 
 /// Full, random, and two candidates of which `behavior` is better, at two budgets.
 FidelityReport sample_report() {
-  const std::string snapkv = Policy::parse("snapkv").spec(), mine = Policy::parse("behavior").spec();
+  const std::string snapkv = Policy::parse("snapkv").spec(),
+                    mine = Policy::parse("behavior").spec();
   FidelityReport report;
   report.model = "/models/tiny.gguf";
   report.command = "pith compare --rows rows.jsonl";
   report.rows.resize(2);
   report.baseline = snapkv;
-  report.results = {result("full", "100%", 0, 1), result("random+uniform", "25%", 0.01, 0.25),
-                    result("random+uniform", "5%", 0.02, 0.05), result(snapkv, "25%", 0.2, 0.25),
-                    result(snapkv, "5%", 0.4, 0.05),          result(mine, "25%", 0.1, 0.25),
+  report.results = {result("full", "100%", 0, 1),
+                    result("random+uniform", "25%", 0.01, 0.25),
+                    result("random+uniform", "5%", 0.02, 0.05),
+                    result(snapkv, "25%", 0.2, 0.25),
+                    result(snapkv, "5%", 0.4, 0.05),
+                    result(mine, "25%", 0.1, 0.25),
                     result(mine, "5%", 0.3, 0.05)};
   return report;
 }
@@ -83,6 +90,8 @@ TEST(Html, HasEveryPart) {
   }
   EXPECT_THAT(page, HasSubstr(Policy::parse("snapkv").spec()));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
+  // For the check in a browser.
+  if (const char* path = std::getenv("PITH_HTML_PAGE")) test::write_file(path, page);
 }
 
 TEST(Html, FetchesNothing) {

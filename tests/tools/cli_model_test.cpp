@@ -87,11 +87,12 @@ TEST(Run, APromptLongerThanTheContextFails) {
 }
 
 TEST(Compare, WritesFiguresForEveryPolicy) {
-  const test::TempFile text(text_with_fact(), ".txt"), out({}, ".json"), csv({}, ".csv");
+  const test::TempFile text(text_with_fact(), ".txt"), out({}, ".json"), csv({}, ".csv"),
+      html({}, ".html");
   const auto result =
       test::run_tool(with_model("compare") + " -f " + text.path() +
                      " --continue 32 --policy snapkv --budget 25% 50% --diverge 8 --json " +
-                     out.path() + " --csv " + csv.path());
+                     out.path() + " --csv " + csv.path() + " --html " + html.path());
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json report = json::parse(test::read_file(out.path()));
   ASSERT_EQ(report["results"].size(), 7U);
@@ -99,6 +100,7 @@ TEST(Compare, WritesFiguresForEveryPolicy) {
   EXPECT_EQ(report["results"][0]["kl"]["mean"], 0.0);
   for (size_t c = 1; c < 7; ++c) EXPECT_GT(report["results"][c]["kl"]["mean"], 0.0) << c;
   EXPECT_EQ(std::ranges::count(test::read_file(csv.path()), '\n'), 8);
+  EXPECT_THAT(test::read_file(html.path()), HasSubstr("What each policy keeps, at 25%"));
   EXPECT_THAT(result.out, HasSubstr("snapkv"));
 }
 

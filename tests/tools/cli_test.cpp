@@ -97,7 +97,15 @@ TEST(CommandLine, UnwritableOutputFailsBeforeTheWork) {
   const std::string compare = "compare --policy full -f " + text.path();
   expect_failure(1, "/no/folder/out.json", compare + " --json /no/folder/out.json");
   expect_failure(1, "/no/folder/out.csv", compare + " --csv /no/folder/out.csv");
+  expect_failure(1, "/no/folder/out.html", compare + " --html /no/folder/out.html");
   expect_failure(1, "/no/folder/out.json", "bench --policy full --json /no/folder/out.json");
+}
+
+TEST(CommandLine, TwoOutputsInOneFileAreWrongUsage) {
+  const std::string compare = "compare --policy full -f a ";
+  expect_failure(2, "--json and --csv name the same file", compare + "--json x --csv x");
+  expect_failure(2, "--json and --html name the same file", compare + "--json x --html x");
+  expect_failure(2, "--csv and --html name the same file", compare + "--csv x --html x");
 }
 
 TEST(CommandLine, PoliciesListTheRegistry) {
