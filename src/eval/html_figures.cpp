@@ -238,7 +238,7 @@ std::string kept_figures(const PageData& data) {
   if (pictures.empty()) return {};
   return section("What each policy keeps, at " + budget,
                  "The first row's text. Down: layers, and in each its KV heads; across: position. "
-                 "The darker, the more of the entries there are kept.") +
+                 "The stronger the colour, the more of the entries there are kept.") +
          "<div class=\"many\">" + pictures + "</div>\n";
 }
 

@@ -50,12 +50,13 @@ figcaption{margin-top:8px}
 .key{width:34px;height:14px;flex:none}
 .swatch{width:12px;height:12px;border-radius:2px;background:var(--c)}
 .scroll{overflow-x:auto;border:1px solid var(--rule);border-radius:10px;background:var(--card);margin:0 0 14px}
-table{border-collapse:collapse;width:100%;font-size:14px}
+table{border-collapse:collapse;width:100%;overflow-wrap:normal;font-size:14px}
 th,td{padding:7px 12px;text-align:right;white-space:nowrap;border-top:1px solid var(--rule)}
 thead th{border-top:0;color:var(--soft);font-weight:600}
 th:first-child,td.word{text-align:left}
 tbody th{font-weight:600}
-.words th,.words td{white-space:normal;min-width:68px}.words td:nth-child(2){text-align:left;min-width:120px}
+.words thead th{white-space:normal}
+.words :is(th,td):nth-child(2){text-align:left}.many .chart text{font-size:16px}
 tr.best>*{background:var(--best)}
 code{font:13px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,monospace}
 dl{display:grid;grid-template-columns:minmax(90px,max-content) minmax(0,1fr);gap:8px 18px;margin:0;font-size:14px}

@@ -113,7 +113,7 @@ std::string verdict_table(const PageData& data) {
   if (!data.report.baseline.empty()) out += "<th scope=\"col\">Against the baseline</th>";
   out +=
       "<th scope=\"col\">Against the next</th><th scope=\"col\">Same top</th><th "
-      "scope=\"col\">KL of streaming</th><th scope=\"col\">of random</th></tr></thead><tbody>\n";
+      "scope=\"col\">KL of streaming</th><th scope=\"col\">KL of random</th></tr></thead><tbody>\n";
   for (const std::string& budget : data.budgets) {
     const Outcome result = outcome_at(data, budget);
     if (result.best == nullptr) continue;
