@@ -120,12 +120,10 @@ class ContextBench {
     results.push_back(result);
   }
 
-  int observed() const {
-    int most = 0;
-    for (const FidelityCase& cell : plan_.cases) {
-      most = std::max(most, Policy::parse(cell.policy).positions());
-    }
-    return most;
+  Needs observed() const {
+    Needs needs;
+    for (const FidelityCase& cell : plan_.cases) needs = needs | needs_of(cell.policy);
+    return needs;
   }
 
   void run_case(Session session, BenchResult& result) const {

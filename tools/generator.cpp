@@ -31,7 +31,7 @@ std::span<const float> Generator::read(std::span<const int32_t> turn) {
   const std::vector<int32_t> tokens = std::exchange(unread_, {});
   const auto all_but_last = std::span(tokens).first(tokens.size() - 1);
   if (!all_but_last.empty()) {
-    session_.prefill(all_but_last, 0, [](double) { return !interrupted(); });
+    session_.prefill(all_but_last, {}, [](double) { return !interrupted(); });
   }
   return session_.decode(tokens.back());
 }

@@ -60,7 +60,7 @@ void read_and_compress(Session& session, const Prompt& prompt, const RunSettings
   }
   {
     ProgressBar bar("reading " + std::to_string(prompt.compressed.size()) + " tokens");
-    session.prefill(prompt.compressed, policy.positions(), bar.callback());
+    session.prefill(prompt.compressed, policy.needs(), bar.callback());
   }
   ProgressBar bar("compressing");
   session.compress(settings.policy, settings.budget, bar.callback());

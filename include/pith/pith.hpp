@@ -110,15 +110,17 @@ class Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
-  /// Reads `tokens` at the next positions and remembers what policies need of the last `observe`.
-  /// Throws Error(usage) for an empty prompt and Error(memory) where it does not fit the context;
-  /// after an error or an interruption the session is as it was after the last complete ubatch.
-  void prefill(std::span<const int32_t> tokens, int observe = 64, const Progress& progress = {});
+  /// Reads `tokens` at the next positions and remembers what policies `need` of them (needs_of()
+  /// says it; a repeat pass is run by compress()). Throws Error(usage) for an empty prompt and
+  /// Error(memory) where it does not fit the context; after an error or an interruption the session
+  /// is as it was after the last complete ubatch.
+  void prefill(std::span<const int32_t> tokens, const Needs& need = {.tail = 64},
+               const Progress& progress = {});
 
   /// Chooses what stays with `policy` (a spec string, see `pith policies`) and frees the rest.
   /// A budget of the whole cache or more changes nothing. On error the cache is untouched. Throws
-  /// Error(usage) where the policy scores by the last positions and these were not read by prefill
-  /// (decode and evaluate observe nothing), Error(budget) where the budget cannot be met.
+  /// Error(usage) where the policy scores by positions that prefill did not observe (decode and
+  /// evaluate observe nothing), Error(budget) where the budget cannot be met.
   Receipt compress(std::string_view policy, std::string_view budget, const Progress& progress = {});
 
   /// Runs one token; logits [n_vocab] of what follows it, valid until the next call.

@@ -29,12 +29,30 @@ struct ModelShape {
   int row(int layer, int head_kv) const { return layer * n_head_kv + head_kv; }
 };
 
+/// What a policy reads of the forward pass. Where a source was not asked for, it is not there.
+struct Needs {
+  int tail = 0;         ///< queries, states and logits of so many last positions
+  bool prompt = false;  ///< queries of every position of the prompt
+  bool repeat =
+      false;  ///< queries of a second pass, in which the model is told to repeat the prompt
+
+  /// What serves both.
+  Needs operator|(const Needs& other) const;
+};
+
+/// What a policy reads, from its spec: to be handed to Session::prefill. Throws Error(usage) for a
+/// spec that is none.
+Needs needs_of(std::string_view spec);
+
 /// What the forward pass showed at m scoring positions.
 struct Observation {
   std::vector<int32_t> positions;         ///< [m], ascending
   std::vector<std::vector<float>> query;  ///< per layer [m, n_head, head_dim], after RoPE, unscaled
-  std::vector<float> residual;            ///< [m, n_embd], the state before the final norm
-  std::vector<float> logits;              ///< [m, n_vocab]
+  std::vector<float> residual;  ///< [m, n_embd], the state before the final norm, or empty
+  std::vector<float> logits;    ///< [m, n_vocab], or empty
+  /// Keys of the observed positions where these are not in the cache, per layer
+  /// [n_head_kv, m, head_dim]; a query sees those at its own position and before. Else empty.
+  std::vector<std::vector<float>> own_keys = {};
 
   /// The last `count` positions only (all of them where there are fewer).
   Observation tail(int count) const;
@@ -58,6 +76,15 @@ class CacheView {
   virtual int32_t next_position() const = 0;
 };
 
+/// How a layer turns queries and keys by position p: pair j of numbers by the angle p *
+/// frequency[j], and all turned numbers are multiplied by `magnitude`. Numbers after the pairs stay
+/// as they are.
+struct Rotation {
+  std::vector<float> frequency;  ///< [pairs], radians a position
+  float magnitude = 1;
+  bool neighbours = true;  ///< pairs are (2j, 2j + 1); else (j, j + pairs)
+};
+
 /// The few weights that policies ask for, dequantised to float on demand.
 class WeightsView {
  public:
@@ -65,6 +92,7 @@ class WeightsView {
   virtual const ModelShape& shape() const = 0;
   /// Factor on q.k before the softmax.
   virtual float attention_scale() const = 0;
+  virtual Rotation rotation(int layer) const = 0;
   /// W_O of a layer into out [n_embd, n_head * head_dim], row-major.
   virtual void output_projection(int layer, std::span<float> out) const = 0;
   /// Weight of the final RMSNorm [n_embd] and its epsilon.
@@ -84,12 +112,14 @@ struct Protection {
 /// What a policy may look at and must respect.
 struct PolicyContext {
   const CacheView& cache;
-  const Observation& seen;
+  const Observation& seen;  ///< the tail
   const WeightsView& weights;
   Protection protection;
   int64_t keep_total = 0;  ///< entries to keep over the whole cache, protected ones counted
   int threads = 1;
-  size_t scratch_bytes = size_t{1} << 30;  ///< bound on the working memory of scoring
+  const Observation* prompt = nullptr;       ///< queries of the whole prompt
+  std::span<const Observation> repeat = {};  ///< the repeat pass, in parts
+  size_t scratch_bytes = size_t{1} << 30;    ///< bound on the working memory of scoring
   /// Called with the share done (0..1); returning false stops with ErrorCode::interrupted.
   std::function<bool(double)> progress;
 };

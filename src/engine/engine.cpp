@@ -33,6 +33,13 @@ void append_rows(const ggml_tensor* t, std::span<const int32_t> rows, std::vecto
   }
 }
 
+/// first, first + 1, ..
+std::vector<int32_t> counted_from(int32_t first, int count) {
+  std::vector<int32_t> out(static_cast<size_t>(count));
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
 /// Sorted union of two ascending lists, and where each of their members went.
 struct OutputRows {
   std::vector<int32_t> all, logits, observed;
@@ -67,7 +74,8 @@ struct Engine::Impl {
   void check(const KvCache& cache, const Step& step) const;
   void prepare(KvCache& cache, const GraphKey& key);
   void compute();
-  void observe(const Step& step, const OutputRows& rows, int32_t first_position, Observation& seen);
+  void observe(std::span<const int32_t> query_rows, std::span<const int32_t> positions,
+               Observation& seen);
 
   double observe_s = 0;
 };
@@ -141,43 +149,48 @@ void Engine::Impl::compute() {
   }
 }
 
-void Engine::Impl::observe(const Step& step, const OutputRows& rows, int32_t first_position,
+/// Appends `query_rows` of the observed queries, which belong to `positions`.
+void Engine::Impl::observe(std::span<const int32_t> query_rows, std::span<const int32_t> positions,
                            Observation& seen) {
   const Timer timer;
-  std::vector<int32_t> all(step.observe_rows.size());
-  std::iota(all.begin(), all.end(), 0);
   seen.query.resize(graph->query.size());
   for (size_t il = 0; il < graph->query.size(); ++il) {
-    append_rows(graph->query[il], all, seen.query[il]);
+    append_rows(graph->query[il], query_rows, seen.query[il]);
   }
-  append_rows(graph->residual, rows.observed, seen.residual);
-  append_rows(graph->logits, rows.observed, seen.logits);
-  for (const int32_t r : step.observe_rows) seen.positions.push_back(first_position + r);
+  seen.positions.insert(seen.positions.end(), positions.begin(), positions.end());
   observe_s += timer.seconds();
 }
 
-void Engine::run(KvCache& cache, const Step& step, std::vector<float>& logits, Observation* seen) {
+void Engine::run(KvCache& cache, const Step& step, std::vector<float>& logits, Observation* seen,
+                 Observation* queries) {
   impl_->check(cache, step);
   const int n = int(step.tokens.size());
   cache.check_append(n);
   const OutputRows rows(step.logit_rows, step.observe_rows);
+  const std::vector<int32_t> all = counted_from(0, n);
+  const std::span<const int32_t> observed = queries != nullptr ? all : step.observe_rows;
   impl_->prepare(cache, {.n_tokens = n,
                          .n_out = int(rows.all.size()),
-                         .n_observe = int(step.observe_rows.size()),
+                         .n_observe = int(observed.size()),
                          .attention = impl_->ops->signature(cache, n)});
   const Graph& graph = *impl_->graph;
-  std::vector<int32_t> positions(step.tokens.size());
-  std::iota(positions.begin(), positions.end(), cache.next_position());
+  const std::vector<int32_t> positions = counted_from(cache.next_position(), n);
   set_ints(graph.tokens, step.tokens);
   set_ints(graph.positions, positions);
   set_ints(graph.out_rows, rows.all);
-  set_ints(graph.observe_rows, step.observe_rows);
+  set_ints(graph.observe_rows, observed);
   impl_->ops->bind(cache, n);
   impl_->compute();
   logits.clear();
   if (!rows.logits.empty()) append_rows(graph.logits, rows.logits, logits);
+  if (queries != nullptr) impl_->observe(all, positions, *queries);
   if (!rows.observed.empty() && seen != nullptr) {
-    impl_->observe(step, rows, positions.front(), *seen);
+    std::vector<int32_t> seen_positions;
+    for (const int32_t row : step.observe_rows) seen_positions.push_back(positions[size_t(row)]);
+    const auto first = counted_from(0, int(step.observe_rows.size()));
+    impl_->observe(queries != nullptr ? step.observe_rows : first, seen_positions, *seen);
+    append_rows(graph.residual, rows.observed, seen->residual);
+    append_rows(graph.logits, rows.observed, seen->logits);
   }
   cache.commit_append(n);
 }

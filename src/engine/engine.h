@@ -34,9 +34,10 @@ class Engine {
   ~Engine();
 
   /// Runs the tokens over `cache`, appends their entries, and writes logits [logit_rows, n_vocab]
-  /// into `logits` (resized). What observe_rows ask for is appended to `seen`. When it throws, the
-  /// cache is as before.
-  void run(KvCache& cache, const Step& step, std::vector<float>& logits, Observation* seen);
+  /// into `logits` (resized). What observe_rows ask for is appended to `seen`, and where `queries`
+  /// is given, positions and queries of all tokens to that. When it throws, the cache is as before.
+  void run(KvCache& cache, const Step& step, std::vector<float>& logits, Observation* seen,
+           Observation* queries = nullptr);
 
   /// Most tokens one step may take over this cache.
   int max_tokens(const KvCache& cache) const;

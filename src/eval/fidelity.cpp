@@ -117,6 +117,7 @@ class RowRun {
         base_(model, options.session),
         scored_(scored_positions(row)) {
     base_.prefill(row.context, observed(), progress);
+    if (observed().repeat) base_.impl().repeat({});  // once for all forks
     Session full = base_.fork();
     full_logits_ = scored_logits(full, row);
     if (options.diverge > 0) {
@@ -143,14 +144,11 @@ class RowRun {
   }
 
  private:
-  /// Scoring positions to remember: the most that any policy reads, and the last one, whose logits
-  /// start the free run.
-  int observed() const {
-    int most = 1;
-    for (const FidelityCase& cell : options_.cases) {
-      most = std::max(most, Policy::parse(cell.policy).positions());
-    }
-    return most;
+  /// What any policy reads, and the last position, whose logits start the free run.
+  Needs observed() const {
+    Needs needs{.tail = 1};
+    for (const FidelityCase& cell : options_.cases) needs = needs | needs_of(cell.policy);
+    return needs;
   }
 
   std::vector<PredictionChange> changes(const std::vector<float>& logits) const {

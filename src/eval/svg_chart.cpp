@@ -110,7 +110,7 @@ bool can_show(const LineChart& chart, const ChartPoint& p) {
          (!chart.y.log || p.y > 0);
 }
 
-Scale scale_of(const LineChart& chart, const ChartAxis& axis, double ChartPoint::*value,
+Scale scale_of(const LineChart& chart, const ChartAxis& axis, double ChartPoint::* value,
                double from, double to) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const ChartSeries& series : chart.series) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "pith/policy.hpp"
@@ -8,7 +10,7 @@ namespace pith {
 
 /// Softmax attention of observed positions over the entries of one KV head.
 struct AttentionProbs {
-  int entries = 0;  ///< n
+  int entries = 0;  ///< n: the entries before the last position or at it
   int rows = 0;     ///< m * group; row t * group + h is query head h of the group at position t
   std::vector<float> alpha;  ///< [n, rows], entry-major
 
@@ -25,5 +27,31 @@ size_t attention_probs_bytes(const PolicyContext& context, int layer, int head_k
 /// head). A position sees the entries at its own position and before; log-weights count. Recomputed
 /// from the observed queries and the cache's keys: one matrix product.
 AttentionProbs attention_probs(const PolicyContext& context, int layer, int head_kv, int count);
+
+/// The queries that a score reads.
+enum class Source {
+  tail,    ///< the last `count` positions
+  prompt,  ///< all positions of the prompt
+  repeat   ///< the repeat pass; its own tokens take their part of the attention
+};
+
+struct Reading {
+  Source source = Source::tail;
+  int count = 0;  ///< positions of the tail; not used by the other sources
+
+  Needs needs() const;
+  /// Positions that there are. Throws Error(usage), naming `reader`, where there are none.
+  int64_t positions(const PolicyContext& context, const std::string& reader) const;
+};
+
+/// Attention of every position that `reading` names, some positions at a time and in their order,
+/// so that memory does not grow with their number. `first` is the first position of the tile.
+void each_attention_tile(
+    const PolicyContext& context, const Reading& reading, int layer, int head_kv,
+    const std::function<void(const AttentionProbs& tile, int32_t first)>& visit);
+
+/// Working memory of each_attention_tile.
+size_t attention_tile_bytes(const PolicyContext& context, const Reading& reading, int layer,
+                            int head_kv);
 
 }  // namespace pith

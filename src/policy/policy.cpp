@@ -24,6 +24,18 @@ const Row& find_row(std::span<const Row> rows, const std::string& name, const st
                                     nearest(name, names) + "?");
 }
 
+/// The wrapper of that name; an error names the nearest wrapper or budget rule.
+const WrapperRow& find_part(const std::string& name) {
+  std::vector<std::string> names;
+  for (const BudgetRow& row : budget_rows()) names.push_back(row.name);
+  for (const WrapperRow& row : wrapper_rows()) {
+    if (row.name == name) return row;
+    names.push_back(row.name);
+  }
+  throw Error(ErrorCode::usage, "unknown budget rule or wrapper " + quote(name) +
+                                    ": did you mean " + nearest(name, names) + "?");
+}
+
 [[noreturn]] void bug(const std::string& spec, const std::string& what) {
   throw Error(ErrorCode::internal, spec + ": " + what);
 }
@@ -84,15 +96,59 @@ Policy Policy::parse(std::string_view text) {
   policy.scorer_ = policy.row_->make(knobs);
   policy.spec_ = spec_text(policy.row_->name, policy.row_->knobs, knobs);
   if (policy.keeps_all()) {
-    if (!spec.rule) return policy;
-    throw Error(ErrorCode::usage, policy.spec_ + " keeps everything and takes no budget rule");
+    if (spec.parts.empty()) return policy;
+    throw Error(ErrorCode::usage,
+                policy.spec_ + " keeps everything and takes no " + quote(spec.parts.front().name));
   }
-  const SpecPart part = spec.rule.value_or(SpecPart{.name = policy.row_->budget, .arguments = {}});
-  const BudgetRow& rule = find_row(budget_rows(), part.name, "budget rule");
-  const KnobValues rule_knobs = resolve_knobs(rule.knobs, part);
-  policy.rule_ = rule.make(rule_knobs);
-  policy.spec_ += "+" + spec_text(rule.name, rule.knobs, rule_knobs);
+  for (const SpecPart& part : spec.parts) policy.add_part(part);
+  if (!policy.rule_) policy.add_part({.name = policy.row_->budget, .arguments = {}});
+  policy.spec_ += "+" + policy.rule_spec_;
   return policy;
+}
+
+void Policy::add_part(const SpecPart& part) {
+  const auto rules = budget_rows();
+  const auto rule = std::ranges::find(rules, part.name, &BudgetRow::name);
+  if (rule != rules.end()) {
+    if (rule_)
+      throw Error(ErrorCode::usage,
+                  spec_ + ": two budget rules, " + rule_spec_ + " and " + part.name);
+    const KnobValues knobs = resolve_knobs(rule->knobs, part);
+    rule_ = rule->make(knobs);
+    rule_spec_ = spec_text(rule->name, rule->knobs, knobs);
+    return;
+  }
+  const WrapperRow& row = find_part(part.name);
+  if (spec_.find("+" + row.name) != std::string::npos) {
+    throw Error(ErrorCode::usage, spec_ + ": " + row.name + " is there twice");
+  }
+  const std::string reason = row.refuses != nullptr ? row.refuses(*row_) : std::string();
+  if (!reason.empty()) {
+    throw Error(ErrorCode::usage, row_->name + "+" + row.name + " is refused: " + reason);
+  }
+  const KnobValues knobs = resolve_knobs(row.knobs, part);
+  wrappers_.push_back(row.make(knobs));
+  spec_ += "+" + spec_text(row.name, row.knobs, knobs);
+}
+
+Needs Policy::needs() const {
+  Needs needs = scorer_ ? scorer_->needs() : Needs{};
+  for (const auto& wrapper : wrappers_) needs = needs | wrapper->needs();
+  return needs;
+}
+
+Needs Needs::operator|(const Needs& other) const {
+  return {.tail = std::max(tail, other.tail),
+          .prompt = prompt || other.prompt,
+          .repeat = repeat || other.repeat};
+}
+
+Needs needs_of(std::string_view spec) { return Policy::parse(spec).needs(); }
+
+Scores Policy::score(const PolicyContext& context) const {
+  Scores scores = scorer_->score(context);
+  for (const auto& wrapper : wrappers_) wrapper->rescore(scores, context);
+  return scores;
 }
 
 Plan Policy::select(const Scores& scores, const PolicyContext& context) const {
@@ -102,11 +158,15 @@ Plan Policy::select(const Scores& scores, const PolicyContext& context) const {
   const auto quotas = rule_->quotas(scores, context);
   check_quotas(spec_, quotas, limits, total);
 
-  Plan plan{.rows = {}, .notes = scores.notes, .scratch_peak = scores.scratch_peak};
+  Scores ranked = scores;
+  for (const auto& wrapper : wrappers_) wrapper->rerank(ranked, quotas, context);
+  check_scores(spec_, ranked, context);
+  Plan plan{.rows = {}, .notes = ranked.notes, .scratch_peak = ranked.scratch_peak};
   for (size_t row = 0; row < quotas.size(); ++row) {
-    plan.rows.push_back({.keep = best_entries(scores.rows[row], context.protection, quotas[row]),
+    plan.rows.push_back({.keep = best_entries(ranked.rows[row], context.protection, quotas[row]),
                          .log_weight = {}});
   }
+  for (const auto& wrapper : wrappers_) wrapper->weigh(plan, context);
   return plan;
 }
 

@@ -11,6 +11,8 @@
 
 namespace pith {
 
+struct SpecPart;
+
 /// A parameter of a policy. A number unless `choices` are given.
 struct Knob {
   std::string name;
@@ -38,8 +40,21 @@ class Scorer {
  public:
   virtual ~Scorer() = default;
   virtual Scores score(const PolicyContext& context) const = 0;
-  /// Scoring positions it reads, counted from the end of the prompt; 0 where it needs none.
-  virtual int positions() const { return 0; }
+  virtual Needs needs() const { return {}; }
+};
+
+/// What goes around a score: each of these steps may change what comes out of the one before.
+class Wrapper {
+ public:
+  virtual ~Wrapper() = default;
+  virtual Needs needs() const { return {}; }
+  /// Scores before the budget is shared out.
+  virtual void rescore(Scores&, const PolicyContext&) const {}
+  /// Scores once it is known how many entries each (layer, KV head) keeps [n_rows]; the order
+  /// within a row decides which.
+  virtual void rerank(Scores&, std::span<const int> /*quotas*/, const PolicyContext&) const {}
+  /// Log-weights of what is kept.
+  virtual void weigh(Plan&, const PolicyContext&) const {}
 };
 
 /// Budget axis: how many entries each (layer, KV head) keeps.
@@ -58,15 +73,31 @@ struct ScoreRow {
   std::string formula;      ///< the score in plain text
   std::string differences;  ///< from the published method; empty where none
   std::string budget;       ///< name of the budget rule it uses unless the spec says otherwise
-  std::string phases;       ///< "prefill"
+  std::string phases;       ///< "prefill", or "prefill, generation"
   std::vector<Knob> knobs;
   std::unique_ptr<Scorer> (*make)(const KnobValues&);
+  bool draws_at_random = false;  ///< every eligible entry of a row is as likely to be kept
+  bool attention = false;        ///< made of attention: never negative
+};
+
+/// One wrapper.
+struct WrapperRow {
+  std::string name;
+  std::string summary;
+  std::string paper;
+  std::string formula;
+  std::string differences;
+  std::vector<Knob> knobs;
+  std::unique_ptr<Wrapper> (*make)(const KnobValues&);
+  /// Why it makes no sense around this score; empty where it does. Null: around any.
+  std::string (*refuses)(const ScoreRow&) = nullptr;
 };
 
 /// One rule of the budget axis.
 struct BudgetRow {
   std::string name;
   std::string summary;
+  std::string paper;
   std::vector<Knob> knobs;
   std::unique_ptr<BudgetRule> (*make)(const KnobValues&);
 };
@@ -74,12 +105,15 @@ struct BudgetRow {
 /// The registry: adding a method is one file in policies/ and one row here.
 std::span<const ScoreRow> score_rows();
 std::span<const BudgetRow> budget_rows();
+std::span<const WrapperRow> wrapper_rows();
 
-/// A spec string made into a policy: score + budget rule. `full` keeps everything.
+/// A spec string made into a policy: score, wrappers, budget rule. `full` keeps everything.
 class Policy {
  public:
-  /// Grammar: name[(knob=value,...)][+rule[(knob=value,...)]]. Throws Error(usage) with the nearest
-  /// known name for an unknown policy, rule or knob, and with the allowed range for a bad value.
+  /// Grammar: name[(knob=value,...)][+part[(knob=value,...)]]...; a part is a wrapper, applied in
+  /// the order written, or the budget rule. Throws Error(usage) with the nearest known name for an
+  /// unknown policy, part or knob, with the allowed range for a bad value, and with the reason for
+  /// parts that do not go together.
   static Policy parse(std::string_view spec);
 
   /// The spec with all defaults written out; parses to the same policy.
@@ -87,18 +121,22 @@ class Policy {
   const ScoreRow& row() const { return *row_; }
   /// True for `full`: nothing is ever evicted, whatever the budget.
   bool keeps_all() const { return scorer_ == nullptr; }
-  int positions() const { return scorer_ ? scorer_->positions() : 0; }
+  Needs needs() const;
 
-  Scores score(const PolicyContext& context) const { return scorer_->score(context); }
+  /// The score as the wrappers leave it.
+  Scores score(const PolicyContext& context) const;
   /// The plan for these scores: quotas by the budget rule, then per row the protected entries and
   /// the best of the rest; ties go to the newer position.
   Plan select(const Scores& scores, const PolicyContext& context) const;
 
  private:
   Policy() = default;
+  void add_part(const SpecPart& part);
   std::string spec_;
   const ScoreRow* row_ = nullptr;
   std::shared_ptr<const Scorer> scorer_;
+  std::vector<std::shared_ptr<const Wrapper>> wrappers_;
+  std::string rule_spec_;
   std::shared_ptr<const BudgetRule> rule_;
 };
 

@@ -3,17 +3,25 @@
 #include "policy/budgets/budgets.h"
 #include "policy/policies/policies.h"
 #include "policy/policy.h"
+#include "policy/wrappers/wrappers.h"
 
 namespace pith {
 
 std::span<const ScoreRow> score_rows() {
-  static const std::array rows{full_row(), random_row(), streaming_row(), snapkv_row(),
-                               behavior_row()};
+  static const std::array rows{full_row(),         random_row(), streaming_row(), knorm_row(),
+                               keydiff_row(),      lagkv_row(),  tova_row(),      h2o_row(),
+                               scissorhands_row(), snapkv_row(), expected_row(),  caote_row(),
+                               defensive_row(),    kvzip_row(),  behavior_row()};
   return rows;
 }
 
 std::span<const BudgetRow> budget_rows() {
-  static const std::array rows{uniform_row(), global_row()};
+  static const std::array rows{uniform_row(), global_row(), ada_row(), pyramid_row()};
+  return rows;
+}
+
+std::span<const WrapperRow> wrapper_rows() {
+  static const std::array rows{smooth_row(), chunk_row(), critical_row(), inverse_row()};
   return rows;
 }
 

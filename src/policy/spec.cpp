@@ -17,9 +17,9 @@ class SpecReader {
   explicit SpecReader(std::string_view text) : text_(text) {}
 
   Spec read() {
-    Spec spec{.score = part("a policy"), .rule = {}};
-    if (accept('+')) spec.rule = part("a budget rule");
-    if (!rest().empty()) refuse(spec.rule ? "the end" : "the end or '+'");
+    Spec spec{.score = part("a policy"), .parts = {}};
+    while (accept('+')) spec.parts.push_back(part("a wrapper or a budget rule"));
+    if (!rest().empty()) refuse("the end or '+'");
     return spec;
   }
 

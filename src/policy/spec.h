@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,16 +7,16 @@
 
 namespace pith {
 
-/// One half of a spec as written: a name and its knobs, not yet checked against any registry.
+/// One part of a spec as written: a name and its knobs, not yet checked against any registry.
 struct SpecPart {
   std::string name;
   std::vector<std::pair<std::string, std::string>> arguments;
 };
 
-/// name[(knob=value,...)][+rule[(knob=value,...)]]
+/// name[(knob=value,...)][+part[(knob=value,...)]]...
 struct Spec {
   SpecPart score;
-  std::optional<SpecPart> rule;
+  std::vector<SpecPart> parts;
 };
 
 /// Splits a spec string; spaces between its words are skipped. Throws Error(usage) saying where it

@@ -48,9 +48,16 @@ std::string policies_markdown() {
         << cell(row.paper) << " | " << cell(row.differences) << " | " << cell(row.budget) << " | "
         << cell(row.phases) << " | " << knob_cell(row.knobs) << " |\n";
   }
-  out << "\n| budget rule | shares the budget | knobs |\n|---|---|---|\n";
+  out << "\n| budget rule | shares the budget | paper | knobs |\n|---|---|---|---|\n";
   for (const BudgetRow& row : budget_rows()) {
-    out << "| `" << row.name << "` | " << cell(row.summary) << " | " << knob_cell(row.knobs)
+    out << "| `" << row.name << "` | " << cell(row.summary) << " | " << cell(row.paper) << " | "
+        << knob_cell(row.knobs) << " |\n";
+  }
+  out << "\n| wrapper | does | formula | paper | differences | knobs "
+         "|\n|---|---|---|---|---|---|\n";
+  for (const WrapperRow& row : wrapper_rows()) {
+    out << "| `" << row.name << "` | " << cell(row.summary) << " | " << cell(row.formula) << " | "
+        << cell(row.paper) << " | " << cell(row.differences) << " | " << knob_cell(row.knobs)
         << " |\n";
   }
   return out.str();
@@ -67,6 +74,11 @@ std::string policies_text() {
   }
   out << "\nbudget rules\n";
   for (const BudgetRow& row : budget_rows()) {
+    out << "  " << std::left << std::setw(18) << row.name << row.summary << "\n";
+    print_knobs(out, row.knobs);
+  }
+  out << "\nwrappers\n";
+  for (const WrapperRow& row : wrapper_rows()) {
     out << "  " << std::left << std::setw(18) << row.name << row.summary << "\n";
     print_knobs(out, row.knobs);
   }

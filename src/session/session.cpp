@@ -42,6 +42,17 @@ void report(const Progress& progress, double share) {
   if (progress && !progress(share)) throw Error(ErrorCode::interrupted, "interrupted");
 }
 
+/// Most tokens repeated at once, as KVzip does; the model is then told where to go on.
+constexpr size_t kRepeatTokens = 2048;
+/// Tokens before a later part that say where it begins.
+constexpr size_t kRepeatCue = 8;
+
+/// Bytes that a position's queries (and keys of its own, where `keys`) take in an Observation.
+size_t query_bytes(const ModelShape& shape, bool keys) {
+  const int heads = shape.n_head + (keys ? shape.n_head_kv : 0);
+  return size_t(shape.n_layer) * size_t(heads) * size_t(shape.head_dim) * sizeof(float);
+}
+
 /// Drops observed rows of one part from the front (keep) or from the back.
 void keep_rows(std::vector<float>& values, size_t rows, size_t first, size_t count) {
   const size_t width = rows == 0 ? 0 : values.size() / rows;
@@ -56,6 +67,11 @@ void keep_observed(Observation& seen, size_t first, size_t count) {
   keep_rows(seen.logits, rows, first, count);
   seen.positions.erase(seen.positions.begin() + int64_t(first + count), seen.positions.end());
   seen.positions.erase(seen.positions.begin(), seen.positions.begin() + int64_t(first));
+}
+
+void keep_before(Observation& seen, int32_t position) {
+  const auto stays = std::lower_bound(seen.positions.begin(), seen.positions.end(), position);
+  keep_observed(seen, 0, size_t(stays - seen.positions.begin()));
 }
 
 }  // namespace
@@ -82,7 +98,10 @@ SessionImpl::SessionImpl(const SessionImpl& other)
       options(other.options),
       engine(other.engine),
       cache(other.cache.fork()),
+      tokens(other.tokens),
       seen(other.seen),
+      prompt(other.prompt),
+      repeated(other.repeated),
       logits(other.logits),
       done(other.done),
       compressed(other.compressed) {}
@@ -100,25 +119,38 @@ void SessionImpl::check_fits(size_t n_tokens) const {
                                        std::to_string(cache.next_position()) +
                                        " are taken; a larger context (-c) would do");
   }
-  const int64_t need =
-      int64_t(n_tokens) * model.shape().n_rows() * int64_t(counted_entry_bytes(cache.geometry()));
-  if (need > available_memory_bytes()) {
-    throw Error(ErrorCode::memory, "the cache of " + std::to_string(n_tokens) + " tokens takes " +
-                                       std::to_string(need >> 20) + " MiB and only " +
-                                       std::to_string(available_memory_bytes() >> 20) +
-                                       " MiB of memory are free");
-  }
+  check_memory(n_tokens * size_t(model.shape().n_rows()) * counted_entry_bytes(cache.geometry()),
+               "the cache of " + std::to_string(n_tokens) + " tokens");
 }
 
-void SessionImpl::read(std::span<const int32_t> tokens, size_t observe_from) {
+void SessionImpl::check_memory(size_t bytes, const std::string& what) const {
+  const int64_t available = available_memory_bytes();
+  if (int64_t(bytes) <= available) return;
+  throw Error(ErrorCode::memory, what + " takes " + std::to_string(bytes >> 20) + " MiB and only " +
+                                     std::to_string(available >> 20) + " MiB of memory are free");
+}
+
+/// The observed prompt to write to: a copy where forks share it.
+Observation& SessionImpl::own_prompt() {
+  if (prompt.use_count() > 1) prompt = std::make_shared<Observation>(*prompt);
+  return *prompt;
+}
+
+void SessionImpl::note_tokens(std::span<const int32_t> read_tokens) {
+  tokens.insert(tokens.end(), read_tokens.begin(), read_tokens.end());
+  repeated.reset();
+}
+
+void SessionImpl::read(std::span<const int32_t> part, size_t observe_from, bool all_queries) {
   const PhaseTimer timer;
   const double observed_before = engine->observe_seconds();
-  const size_t first = std::min(observe_from, tokens.size());
+  const size_t first = std::min(observe_from, part.size());
   engine->run(cache,
-              {.tokens = tokens,
+              {.tokens = part,
                .logit_rows = {},
-               .observe_rows = indices(int32_t(first), tokens.size() - first)},
-              logits, &seen);
+               .observe_rows = indices(int32_t(first), part.size() - first)},
+              logits, &seen, all_queries ? &own_prompt() : nullptr);
+  note_tokens(part);
   const double observing = engine->observe_seconds() - observed_before;
   done.time_s.observe += observing;
   done.cpu_s.observe += observing;  // one thread copies
@@ -126,15 +158,19 @@ void SessionImpl::read(std::span<const int32_t> tokens, size_t observe_from) {
   done.cpu_s.prefill += timer.cpu_seconds() - observing;
 }
 
-void SessionImpl::prefill(std::span<const int32_t> tokens, int observe, const Progress& progress) {
-  if (tokens.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
-  check_fits(tokens.size());
-  const auto wanted = size_t(std::max(observe, 0));
-  const size_t observe_from = tokens.size() - std::min(tokens.size(), wanted);
-  for (size_t at = 0; at < tokens.size();) {
-    report(progress, double(at) / double(tokens.size()));
-    const size_t n = std::min(tokens.size() - at, size_t(engine->max_tokens(cache)));
-    read(tokens.subspan(at, n), observe_from - std::min(observe_from, at));
+void SessionImpl::prefill(std::span<const int32_t> text, const Needs& need,
+                          const Progress& progress) {
+  if (text.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
+  check_fits(text.size());
+  if (need.prompt) {
+    check_memory(text.size() * query_bytes(model.shape(), false), "the queries of the prompt");
+  }
+  const auto wanted = size_t(std::max(need.tail, 0));
+  const size_t observe_from = text.size() - std::min(text.size(), wanted);
+  for (size_t at = 0; at < text.size();) {
+    report(progress, double(at) / double(text.size()));
+    const size_t n = std::min(text.size() - at, size_t(engine->max_tokens(cache)));
+    read(text.subspan(at, n), observe_from - std::min(observe_from, at), need.prompt);
     at += n;
     const size_t rows = std::min(seen.positions.size(), wanted);
     keep_observed(seen, seen.positions.size() - rows, rows);
@@ -142,8 +178,84 @@ void SessionImpl::prefill(std::span<const int32_t> tokens, int observe, const Pr
   report(progress, 1);
 }
 
+Observation SessionImpl::repeat_part(std::span<const int32_t> part, const Progress& progress) {
+  const ModelShape& shape = model.shape();
+  const int32_t end = cache.next_position();
+  Observation out;
+  for (size_t at = 0; at < part.size();) {
+    report(progress, double(at) / double(part.size()));
+    const size_t n = std::min(part.size() - at, size_t(engine->max_tokens(cache)));
+    engine->run(cache, {.tokens = part.subspan(at, n), .logit_rows = {}, .observe_rows = {}},
+                logits, nullptr, &out);
+    at += n;
+  }
+  const auto floats = part.size() * size_t(shape.head_dim);
+  for (int il = 0; il < shape.n_layer; ++il) {
+    auto& keys = out.own_keys.emplace_back(floats * size_t(shape.n_head_kv));
+    for (int h = 0; h < shape.n_head_kv; ++h) {
+      cache.read_keys(il, h, cache.length(il, h) - int(part.size()),
+                      std::span(keys).subspan(size_t(h) * floats, floats));
+    }
+  }
+  cache.trim(end);
+  return out;
+}
+
+std::vector<int32_t> SessionImpl::repeat_request(size_t from) const {
+  const Vocab& vocab = *model.impl()->vocab;
+  if (from == 0)
+    return vocab.tokenize("\n\nRepeat the previous context exactly:\n\n", false, false);
+  auto out =
+      vocab.tokenize("\n\nRepeat the previous context exactly, starting after:", false, false);
+  const size_t cue = std::min(from, kRepeatCue);
+  out.insert(out.end(), tokens.begin() + int64_t(from - cue), tokens.begin() + int64_t(from));
+  return out;
+}
+
+void SessionImpl::repeat(const Progress& progress) {
+  if (repeated != nullptr) return;
+  if (tokens.empty()) throw Error(ErrorCode::usage, "there is nothing to repeat yet");
+  const PhaseTimer timer;
+  const int32_t end = cache.next_position();
+  const size_t longest_request = repeat_request(tokens.size()).size() + kRepeatCue;
+  const int64_t room = int64_t(options.n_ctx) - end - int64_t(longest_request);
+  if (room < 1) {
+    throw Error(ErrorCode::memory, "the repeat pass does not fit: the context holds " +
+                                       std::to_string(options.n_ctx) + " tokens and " +
+                                       std::to_string(end) +
+                                       " are taken; a larger context (-c) would do");
+  }
+  const size_t most = std::min(kRepeatTokens, size_t(room));
+  const size_t requests = longest_request * ((tokens.size() + most - 1) / most);
+  check_memory((tokens.size() + requests) * query_bytes(model.shape(), true), "the repeat pass");
+  std::vector<Observation> parts;
+  try {
+    for (size_t from = 0; from < tokens.size(); from += most) {
+      std::vector<int32_t> part = repeat_request(from);
+      const size_t n = std::min(most, tokens.size() - from);
+      part.insert(part.end(), tokens.begin() + int64_t(from), tokens.begin() + int64_t(from + n));
+      const double before = double(from) / double(tokens.size());
+      const double share = double(n) / double(tokens.size());
+      parts.push_back(
+          repeat_part(part, [&](double x) { return !progress || progress(before + share * x); }));
+    }
+  } catch (...) {
+    cache.trim(end);
+    throw;
+  }
+  repeated = std::make_shared<const std::vector<Observation>>(std::move(parts));
+  done.time_s.observe += timer.seconds();
+  done.cpu_s.observe += timer.cpu_seconds();
+}
+
 void SessionImpl::check_observed(const Policy& policy) const {
-  if (policy.positions() == 0) return;
+  if (policy.needs().prompt && int32_t(prompt->positions.size()) != cache.next_position()) {
+    throw Error(ErrorCode::usage, "policy " + policy.row().name +
+                                      " reads the queries of the whole prompt, and " +
+                                      std::to_string(prompt->positions.size()) + " of " +
+                                      std::to_string(cache.next_position()) + " were observed");
+  }
+  if (policy.needs().tail == 0) return;
   if (seen.positions.empty()) {
     throw Error(ErrorCode::usage, "policy " + policy.row().name +
                                       " reads the prompt's last positions, and none were observed");
@@ -156,12 +268,17 @@ void SessionImpl::check_observed(const Policy& policy) const {
   }
 }
 
+std::span<const Observation> SessionImpl::repeat_parts(const Policy& policy) const {
+  if (!policy.needs().repeat) return {};
+  return *repeated;
+}
+
 Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Progress& progress,
                        Receipt& record) const {
   check_observed(policy);
   const ModelShape& shape = model.shape();
   const auto view = view_of(cache, shape);
-  const Observation tail = seen.tail(policy.positions());
+  const Observation tail = seen.tail(policy.needs().tail);
   const Protection protection = fit_protection(keep_total, shape.n_rows(), options.protection);
   const PolicyContext context{.cache = *view,
                               .seen = tail,
@@ -169,6 +286,8 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Progress&
                               .protection = protection,
                               .keep_total = keep_total,
                               .threads = options.threads,
+                              .prompt = policy.needs().prompt ? prompt.get() : nullptr,
+                              .repeat = repeat_parts(policy),
                               .scratch_bytes = options.scratch_bytes,
                               .progress = progress};
   const PhaseTimer scoring;
@@ -212,9 +331,15 @@ Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
     if (!policy.keeps_all()) next.notes.push_back("the budget holds the whole cache");
     next.entries_protected = next.entries_full;
   } else {
+    if (policy.needs().repeat) {
+      repeat(progress);
+      next.time_s.observe = done.time_s.observe;
+      next.cpu_s.observe = done.cpu_s.observe;
+    }
     const Plan made = plan(policy, keep_total, progress, next);
     const PhaseTimer applying;
     cache.apply(made);
+    repeated.reset();
     next.time_s.apply = applying.seconds();
     next.cpu_s.apply = applying.cpu_seconds();
   }
@@ -230,21 +355,23 @@ std::span<const float> SessionImpl::decode(int32_t token) {
   const int32_t row = 0;
   engine->run(cache, {.tokens = {&token, 1}, .logit_rows = {&row, 1}, .observe_rows = {}}, logits,
               nullptr);
+  note_tokens({&token, 1});
   done.time_s.decode += timer.seconds();
   done.cpu_s.decode += timer.cpu_seconds();
   ++done.tokens_generated;
   return logits;
 }
 
-std::vector<float> SessionImpl::evaluate(std::span<const int32_t> tokens) {
-  check_fits(tokens.size());
+std::vector<float> SessionImpl::evaluate(std::span<const int32_t> text) {
+  check_fits(text.size());
   std::vector<float> all;
-  all.reserve(tokens.size() * size_t(model.shape().n_vocab));
-  for (size_t at = 0; at < tokens.size();) {
-    const size_t n = std::min(tokens.size() - at, size_t(engine->max_tokens(cache)));
+  all.reserve(text.size() * size_t(model.shape().n_vocab));
+  for (size_t at = 0; at < text.size();) {
+    const size_t n = std::min(text.size() - at, size_t(engine->max_tokens(cache)));
     engine->run(cache,
-                {.tokens = tokens.subspan(at, n), .logit_rows = indices(0, n), .observe_rows = {}},
+                {.tokens = text.subspan(at, n), .logit_rows = indices(0, n), .observe_rows = {}},
                 logits, nullptr);
+    note_tokens(text.subspan(at, n));
     all.insert(all.end(), logits.begin(), logits.end());
     at += n;
   }
@@ -253,8 +380,12 @@ std::vector<float> SessionImpl::evaluate(std::span<const int32_t> tokens) {
 
 void SessionImpl::trim(int32_t position) {
   cache.trim(position);
-  const auto stays = std::lower_bound(seen.positions.begin(), seen.positions.end(), position);
-  keep_observed(seen, 0, size_t(stays - seen.positions.begin()));
+  tokens.resize(size_t(position));
+  repeated.reset();
+  keep_before(seen, position);
+  if (!prompt->positions.empty() && prompt->positions.back() >= position) {
+    keep_before(own_prompt(), position);
+  }
 }
 
 void SessionImpl::describe_cache(Receipt& receipt) const {
@@ -295,8 +426,9 @@ Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
-void Session::prefill(std::span<const int32_t> tokens, int observe, const Progress& progress) {
-  impl_->prefill(tokens, observe, progress);
+void Session::prefill(std::span<const int32_t> tokens, const Needs& need,
+                      const Progress& progress) {
+  impl_->prefill(tokens, need, progress);
 }
 
 Receipt Session::compress(std::string_view policy, std::string_view budget,

@@ -30,12 +30,14 @@ class SessionImpl {
  public:
   SessionImpl(const Model& model, const SessionOptions& options);
 
-  void prefill(std::span<const int32_t> tokens, int observe, const Progress& progress);
+  void prefill(std::span<const int32_t> text, const Needs& need, const Progress& progress);
+  /// Runs the repeat pass, unless what the last one showed still holds. The cache is as before.
+  void repeat(const Progress& progress);
   /// Throws what compress() would for a budget that a prompt of n_tokens cannot meet.
   void check_budget(const Policy& policy, const Budget& budget, int64_t n_tokens) const;
   Receipt compress(const Policy& policy, const Budget& budget, const Progress& progress);
   std::span<const float> decode(int32_t token);
-  std::vector<float> evaluate(std::span<const int32_t> tokens);
+  std::vector<float> evaluate(std::span<const int32_t> text);
   std::unique_ptr<SessionImpl> fork() const;
   void trim(int32_t position);
   Receipt receipt() const;
@@ -44,7 +46,12 @@ class SessionImpl {
   SessionOptions options;
   std::shared_ptr<Engine> engine;
   KvCache cache;
-  Observation seen;           ///< of the tail of what prefill has read
+  std::vector<int32_t> tokens;  ///< all that were read, by position
+  Observation seen;             ///< of the tail of what prefill has read
+  /// Queries of what prefill has read, where they were asked for; forks share it.
+  std::shared_ptr<Observation> prompt = std::make_shared<Observation>();
+  /// What the repeat pass showed of the cache as it is; null where it was not run.
+  std::shared_ptr<const std::vector<Observation>> repeated;
   std::vector<float> logits;  ///< after the last token run by decode
   Receipt done;               ///< of the last compression, with the running times
   bool compressed = false;    ///< done describes the cache as compress() left it
@@ -52,7 +59,13 @@ class SessionImpl {
  private:
   SessionImpl(const SessionImpl& other);
   void check_fits(size_t n_tokens) const;
-  void read(std::span<const int32_t> tokens, size_t observe_from);
+  void check_memory(size_t bytes, const std::string& what) const;
+  void read(std::span<const int32_t> part, size_t observe_from, bool all_queries);
+  std::vector<int32_t> repeat_request(size_t from) const;
+  Observation repeat_part(std::span<const int32_t> part, const Progress& progress);
+  std::span<const Observation> repeat_parts(const Policy& policy) const;
+  Observation& own_prompt();
+  void note_tokens(std::span<const int32_t> read_tokens);
   void check_observed(const Policy& policy) const;
   Plan plan(const Policy& policy, int64_t keep_total, const Progress& progress,
             Receipt& record) const;

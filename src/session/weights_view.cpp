@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "model/rotation.h"
+
 namespace pith {
 namespace {
 
@@ -14,6 +16,16 @@ class LoadedWeights final : public WeightsView {
 
   const ModelShape& shape() const override { return weights_->config().shape; }
   float attention_scale() const override { return weights_->config().attention_scale; }
+  Rotation rotation(int layer) const override {
+    const ModelConfig& config = weights_->config();
+    std::vector<float> factors;
+    if (weights_->layer(layer).rope_freqs != nullptr) {
+      factors.resize(size_t(config.rope.n_dims) / 2);
+      weights_->read_rows("rope_freqs.weight", 0, 1, factors);
+    }
+    return rotation_of(config.rope, factors);
+  }
+
   std::span<const float> final_norm() const override { return norm_; }
   float final_norm_eps() const override { return weights_->config().rms_eps; }
 

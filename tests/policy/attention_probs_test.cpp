@@ -1,5 +1,6 @@
 #include "policy/attention_probs.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "reference/attention_probs.hpp"
@@ -59,6 +60,63 @@ TEST(AttentionProbs, ExtremeLogitsStayFinite) {
   }
   // Rounding a logit of 6e4 to float moves it by up to 0.004.
   expect_reference(synthetic, 32, 0.02);
+}
+
+/// Tiles of a source against the attention of each of its positions taken as a tail of one.
+void expect_tiles(const Synthetic& synthetic, const Reading& reading,
+                  const std::vector<const Observation*>& parts) {
+  const PolicyContext context = synthetic.context(synthetic.cache.total_entries());
+  const int group = context.cache.shape().group();
+  for (const int head_kv : {0, 1}) {
+    std::vector<std::vector<double>> expected;
+    for (const Observation* part : parts) {
+      const PolicyContext at{.cache = context.cache,
+                             .seen = *part,
+                             .weights = context.weights,
+                             .protection = {},
+                             .progress = {}};
+      for (int t = 0; t < int(part->positions.size()); ++t) {
+        for (int h = 0; h < group; ++h) {
+          expected.push_back(reference::attention(at, 1, head_kv * group + h, t));
+        }
+      }
+    }
+    size_t done = 0;
+    each_attention_tile(context, reading, 1, head_kv, [&](const AttentionProbs& tile, int32_t) {
+      for (int r = 0; r < tile.rows; ++r, ++done) {
+        for (size_t i = 0; i < expected[done].size(); ++i) {
+          const double found = int(i) < tile.entries ? double(tile.at(int(i), r)) : 0;
+          ASSERT_NEAR(found, expected[done][i], 1e-5) << done << " " << i;
+        }
+      }
+    });
+    EXPECT_EQ(done, expected.size());
+  }
+}
+
+TEST(AttentionTiles, GoThroughTheWholePrompt) {
+  for (const int length : {1, 63, 64, 65, 150}) {
+    const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {length}});
+    expect_tiles(synthetic, {.source = Source::prompt}, {&synthetic.prompt});
+  }
+}
+
+TEST(AttentionTiles, TheRepeatPassSeesItsOwnTokens) {
+  const auto synthetic =
+      make_synthetic({.shape = small_shape(), .lengths = {50, 20, 33, 9}, .log_weights = true});
+  expect_tiles(synthetic, {.source = Source::repeat}, {&synthetic.repeat[0], &synthetic.repeat[1]});
+}
+
+TEST(AttentionTiles, TheTailIsThatOfAttentionProbs) {
+  const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {50}});
+  const PolicyContext context = synthetic.context(200);
+  each_attention_tile(context, {.source = Source::tail, .count = 8}, 0, 1,
+                      [&](const AttentionProbs& tile, int32_t first) {
+                        EXPECT_EQ(first, 42);
+                        EXPECT_THAT(tile.alpha,
+                                    testing::Pointwise(testing::FloatNear(1e-6F),
+                                                       attention_probs(context, 0, 1, 8).alpha));
+                      });
 }
 
 TEST(AttentionProbs, BytesCoverTheResult) {

@@ -23,14 +23,14 @@ TEST(PolicyParse, WritesOutAllDefaults) {
 
 TEST(PolicyParse, NumbersTakeTheirShortForm) {
   EXPECT_EQ(Policy::parse("random(seed=7e3)").spec(), "random(seed=7000)+uniform");
-  EXPECT_EQ(Policy::parse("snapkv(window=08.0)").positions(), 8);
+  EXPECT_EQ(Policy::parse("snapkv(window=08.0)").needs().tail, 8);
   EXPECT_EQ(Policy::parse("random(seed=-0)").spec(), "random(seed=0)+uniform");
 }
 
 TEST(PolicyParse, FullKeepsAll) {
   const Policy full = Policy::parse("full");
   EXPECT_TRUE(full.keeps_all());
-  EXPECT_EQ(full.positions(), 0);
+  EXPECT_EQ(full.needs().tail, 0);
   EXPECT_FALSE(Policy::parse("random").keeps_all());
 }
 
@@ -40,7 +40,7 @@ TEST(PolicyParse, RefusalsHelp) {
     expect_error(ErrorCode::usage, part, [&] { Policy::parse(spec); });
   };
   expect("snapkw", "unknown policy 'snapkw': did you mean snapkv?");
-  expect("snapkv+unifrom", "unknown budget rule 'unifrom': did you mean uniform?");
+  expect("snapkv+unifrom", "unknown budget rule or wrapper 'unifrom': did you mean uniform?");
   expect("snapkv(windwo=3)", "snapkv has no knob 'windwo': did you mean window?");
   expect("streaming(window=3)", "streaming has no knobs, so no 'window'");
   expect("snapkv(window=0)", "window=0 is not allowed (1 to 64, integer)");

@@ -71,6 +71,48 @@ TEST(RegistryContract, BudgetRowsAreComplete) {
   }
 }
 
+/// A score that the wrapper can stand around.
+std::string wrapped_score(const WrapperRow& wrapper) {
+  for (const ScoreRow& row : score_rows()) {
+    const bool refused = wrapper.refuses != nullptr && !wrapper.refuses(row).empty();
+    if (!refused && !Policy::parse(row.name).keeps_all()) return row.name;
+  }
+  return "none";
+}
+
+TEST(RegistryContract, WrapperRowsAreCompleteAndEachHasItsScores) {
+  std::set<std::string> names;
+  for (const BudgetRow& row : budget_rows()) names.insert(row.name);
+  for (const WrapperRow& row : wrapper_rows()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name << " is there twice";
+    check_words(row.name, row.summary, row.knobs);
+    EXPECT_FALSE(row.formula.empty()) << row.name;
+    EXPECT_NE(wrapped_score(row), "none") << row.name;
+  }
+}
+
+TEST(RegistryContract, WrappersAreRefusedWithTheReasonThatTheirRowGives) {
+  for (const WrapperRow& wrapper : wrapper_rows()) {
+    for (const ScoreRow& score : score_rows()) {
+      const std::string reason = wrapper.refuses != nullptr ? wrapper.refuses(score) : "";
+      const bool whole = Policy::parse(score.name).keeps_all();
+      const std::string spec = score.name + "+" + wrapper.name;
+      if (reason.empty() && !whole) {
+        EXPECT_NE(Policy::parse(spec).spec().find("+" + wrapper.name), std::string::npos) << spec;
+      } else {
+        expect_error(ErrorCode::usage, whole ? "keeps everything" : reason,
+                     [&] { Policy::parse(spec); });
+      }
+    }
+  }
+}
+
+TEST(RegistryContract, KnobsOfWrappersKeepTheirBounds) {
+  for (const WrapperRow& row : wrapper_rows()) {
+    for (const Knob& knob : row.knobs) check_knob(wrapped_score(row) + "+", row.name, knob);
+  }
+}
+
 TEST(RegistryContract, KnobsOfScoresKeepTheirBounds) {
   for (const ScoreRow& row : score_rows()) {
     for (const Knob& knob : row.knobs) check_knob("", row.name, knob);
@@ -94,7 +136,7 @@ TEST(RegistryContract, SpecsParseToThemselves) {
 TEST(RegistryContract, ScoringPositionsFitWhatASessionObserves) {
   constexpr int kObservedByDefault = 64;
   for (const ScoreRow& row : score_rows()) {
-    EXPECT_LE(Policy::parse(row.name).positions(), kObservedByDefault) << row.name;
+    EXPECT_LE(Policy::parse(row.name).needs().tail, kObservedByDefault) << row.name;
   }
 }
 

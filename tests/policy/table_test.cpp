@@ -31,7 +31,7 @@ TEST(PolicyTable, MarkdownHasARowForEachWithTheSameCells) {
     ++rows;
     EXPECT_EQ(cell_bars(line), bars) << line;
   }
-  EXPECT_EQ(rows, int(score_rows().size() + budget_rows().size()));
+  EXPECT_EQ(rows, int(score_rows().size() + budget_rows().size() + wrapper_rows().size()));
 }
 
 TEST(PolicyTable, TextNamesEveryKnobWithItsDefault) {
@@ -43,6 +43,9 @@ TEST(PolicyTable, TextNamesEveryKnobWithItsDefault) {
     }
   }
   for (const BudgetRow& row : budget_rows()) {
+    EXPECT_NE(text.find("\n  " + row.name + " "), std::string::npos) << row.name;
+  }
+  for (const WrapperRow& row : wrapper_rows()) {
     EXPECT_NE(text.find("\n  " + row.name + " "), std::string::npos) << row.name;
   }
 }

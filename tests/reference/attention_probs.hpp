@@ -8,8 +8,9 @@
 namespace pith::reference {
 
 /// Attention of query head `head` at observation `t` over the entries of its KV head: softmax of
-/// scale q.k + log-weight over entries at positions up to the query's own, in double. Zeros where
-/// it sees none.
+/// scale q.k + log-weight over entries at positions up to the query's own, and over the
+/// observation's own keys where it has any, in double; the entries' part of it. Zeros where it sees
+/// none.
 inline std::vector<double> attention(const PolicyContext& context, int layer, int head, int t) {
   const ModelShape& shape = context.cache.shape();
   const int head_kv = head / shape.group();
@@ -33,9 +34,20 @@ inline std::vector<double> attention(const PolicyContext& context, int layer, in
     if (!sees) out[size_t(i)] = -INFINITY;
     highest = std::max(highest, out[size_t(i)]);
   }
+  std::vector<double> own;
+  for (int u = 0; u <= t && !context.seen.own_keys.empty(); ++u) {
+    const size_t m = context.seen.positions.size();
+    const float* key =
+        context.seen.own_keys[size_t(layer)].data() + (size_t(head_kv) * m + size_t(u)) * size_t(d);
+    double logit = 0;
+    for (int j = 0; j < d; ++j) logit += double(query[j]) * double(key[j]);
+    own.push_back(logit * double(context.weights.attention_scale()));
+    highest = std::max(highest, own.back());
+  }
   if (highest == -INFINITY) return std::vector<double>(size_t(n), 0.0);
   double sum = 0;
   for (double& x : out) sum += x = std::exp(x - highest);
+  for (const double x : own) sum += std::exp(x - highest);
   for (double& x : out) x /= sum;
   return out;
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "session/session.h"
+#include "support/expect_error.h"
 #include "support/logits.h"
 #include "support/tiny_model.h"
 
@@ -65,11 +66,11 @@ double worst_difference(std::span<const float> a, std::span<const float> b) {
 }
 
 TEST_F(TinySession, ChunkedPrefillKeepsTheSameEntries) {
-  for (const char* policy : {"snapkv", "behavior", "random", "streaming"}) {
+  for (const char* policy : {"snapkv", "behavior", "random", "streaming", "h2o", "expected"}) {
     KeptSet whole;
     for (const int n_ubatch : {kPrompt, 64, 7, 1}) {
       Session s = session(n_ubatch);
-      s.prefill(prompt);
+      s.prefill(prompt, needs_of(policy));
       s.compress(policy, "25%");
       if (whole.empty()) whole = kept_positions(s);
       EXPECT_EQ(kept_positions(s), whole) << policy << ", ubatch " << n_ubatch;
@@ -85,6 +86,42 @@ TEST_F(TinySession, PrefillInSeveralCallsObservesTheSameTail) {
   }
   parts.compress("snapkv", "25%");
   EXPECT_EQ(kept_positions(parts), kept_positions(whole));
+}
+
+TEST_F(TinySession, TheWholePromptIsObservedWhereAPolicyNeedsIt) {
+  Session s = session(64);
+  s.prefill(std::span(prompt).first(120), needs_of("h2o"));
+  s.prefill(std::span(prompt).subspan(120), needs_of("h2o") | needs_of("snapkv"));
+  const Observation& all = *s.impl().prompt;
+  const Observation& tail = s.impl().seen;
+  ASSERT_EQ(all.positions.size(), prompt.size());
+  for (size_t il = 0; il < all.query.size(); ++il) {
+    const auto& queries = all.query[il];
+    const size_t count = tail.query[il].size();
+    EXPECT_TRUE(
+        std::equal(queries.end() - ptrdiff_t(count), queries.end(), tail.query[il].begin()));
+  }
+  EXPECT_EQ(s.compress("h2o", "25%").entries_kept, kPrompt * 6 / 4);
+}
+
+TEST_F(TinySession, APromptThatWasNotObservedIsRefused) {
+  Session s = session();
+  s.prefill(prompt);
+  expect_error(ErrorCode::usage, "h2o reads the queries of the whole prompt, and 0 of 200",
+               [&] { s.compress("h2o", "25%"); });
+  s.prefill(later, needs_of("h2o"));
+  expect_error(ErrorCode::usage, "and 40 of 240", [&] { s.compress("h2o", "25%"); });
+  EXPECT_EQ(s.receipt().entries_kept, 240 * 6);
+}
+
+/// Trimming a session whose observed prompt a fork shares leaves the fork's alone.
+TEST_F(TinySession, ForksKeepTheirObservedPrompt) {
+  Session s = session();
+  s.prefill(prompt, needs_of("h2o"));
+  Session fork = s.fork();
+  s.trim(100);
+  s.compress("h2o", "25%");
+  EXPECT_EQ(fork.compress("h2o", "25%").entries_full, kPrompt * 6);
 }
 
 TEST_F(TinySession, AChunkOverACompressedCacheEqualsOneByOne) {
@@ -264,7 +301,7 @@ TEST_F(TinySession, StaleObservationsAreRefused) {
 TEST_F(TinySession, AnInterruptedPrefillKeepsWholeUbatches) {
   Session s = session(64);
   int calls = 0;
-  EXPECT_EQ(code_of([&] { s.prefill(prompt, 32, [&](double) { return ++calls < 3; }); }),
+  EXPECT_EQ(code_of([&] { s.prefill(prompt, {.tail = 32}, [&](double) { return ++calls < 3; }); }),
             ErrorCode::interrupted);
   EXPECT_EQ(s.next_position(), 128);
   s.prefill(std::span(prompt).subspan(128));

@@ -49,6 +49,10 @@ std::vector<std::string> evicting_specs() {
   for (const ScoreRow& score : score_rows()) {
     if (Policy::parse(score.name).keeps_all()) continue;
     for (const BudgetRow& rule : budget_rows()) specs.push_back(score.name + "+" + rule.name);
+    for (const WrapperRow& wrapper : wrapper_rows()) {
+      const bool refused = wrapper.refuses != nullptr && !wrapper.refuses(score).empty();
+      if (!refused) specs.push_back(score.name + "+" + wrapper.name + "+" + score.budget);
+    }
     for (const Knob& knob : score.knobs) {
       for (const std::string& choice : knob.choices) {
         const std::string spec = score.name + "(" + knob.name + "=" + choice + ")";

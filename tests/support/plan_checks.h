@@ -13,8 +13,8 @@ namespace pith::test {
 /// total.
 std::string plan_fault(const Plan& plan, const PolicyContext& context);
 
-/// Every score row of the registry that evicts, with every budget rule, and once more for each
-/// choice that one of its knobs offers besides the default.
+/// Every score row of the registry that evicts, with every budget rule, with every wrapper
+/// that it takes, and once more for each choice that one of its knobs offers besides the default.
 std::vector<std::string> evicting_specs();
 
 /// Scores and selects with the policy of `spec`.

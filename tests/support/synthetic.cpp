@@ -61,6 +61,10 @@ SyntheticWeights make_weights(Random& random, const ModelShape& shape) {
   SyntheticWeights weights;
   weights.model_shape = shape;
   weights.scale = unit(size_t(shape.head_dim));
+  for (int pair = 0; pair < shape.head_dim / 2; ++pair) {
+    weights.turn.frequency.push_back(
+        std::pow(10'000.0F, -2.0F * float(pair) / float(shape.head_dim)));
+  }
   for (int il = 0; il < shape.n_layer; ++il) {
     weights.w_o.push_back(normals(random, size_t(shape.n_embd) * width, unit(width)));
   }
@@ -98,25 +102,32 @@ std::vector<float> next_token_logits(const SyntheticWeights& weights, std::span<
   return logits;
 }
 
-Observation observe(Random& random, const SyntheticOptions& options, const SyntheticCache& cache,
-                    const SyntheticWeights& weights) {
+/// Queries at `count` positions from `first` on.
+Observation observe_queries(Random& random, const SyntheticOptions& options,
+                            const SyntheticCache& cache, float scale, int32_t first, int count) {
   const ModelShape& shape = options.shape;
   const auto d = size_t(shape.head_dim);
-  const int m = std::min<int>(options.observed, cache.seen);
   Observation seen;
-  seen.positions.resize(size_t(m));
-  std::iota(seen.positions.begin(), seen.positions.end(), cache.seen - m);
+  seen.positions.resize(size_t(count));
+  std::iota(seen.positions.begin(), seen.positions.end(), first);
   for (int il = 0; il < shape.n_layer; ++il) {
-    std::vector<float> query(size_t(m) * size_t(shape.n_head) * d);
-    for (int i = 0; i < m * shape.n_head; ++i) {
+    std::vector<float> query(size_t(count) * size_t(shape.n_head) * d);
+    for (int i = 0; i < count * shape.n_head; ++i) {
       const int head_kv = i % shape.n_head / shape.group();
       look_for_entry(random, cache.rows[size_t(shape.row(il, head_kv))],
-                     seen.positions[size_t(i / shape.n_head)], weights.scale, options.peak,
+                     seen.positions[size_t(i / shape.n_head)], scale, options.peak,
                      std::span(query).subspan(size_t(i) * d, d));
     }
     seen.query.push_back(std::move(query));
   }
-  const auto n_embd = size_t(shape.n_embd);
+  return seen;
+}
+
+Observation observe(Random& random, const SyntheticOptions& options, const SyntheticCache& cache,
+                    const SyntheticWeights& weights) {
+  const int m = std::min<int>(options.observed, cache.seen);
+  Observation seen = observe_queries(random, options, cache, weights.scale, cache.seen - m, m);
+  const auto n_embd = size_t(options.shape.n_embd);
   seen.residual = normals(random, size_t(m) * n_embd);
   for (size_t t = 0; t < size_t(m); ++t) {
     const auto logits =
@@ -124,6 +135,18 @@ Observation observe(Random& random, const SyntheticOptions& options, const Synth
     seen.logits.insert(seen.logits.end(), logits.begin(), logits.end());
   }
   return seen;
+}
+
+/// Part of a repeat pass of `count` tokens: its keys are not in the cache.
+Observation observe_repeat(Random& random, const SyntheticOptions& options,
+                           const SyntheticCache& cache, float scale, int count) {
+  Observation part = observe_queries(random, options, cache, scale, cache.seen, count);
+  const ModelShape& shape = options.shape;
+  for (int il = 0; il < shape.n_layer; ++il) {
+    part.own_keys.push_back(
+        normals(random, size_t(count) * size_t(shape.n_head_kv) * size_t(shape.head_dim)));
+  }
+  return part;
 }
 
 }  // namespace
@@ -176,6 +199,8 @@ PolicyContext Synthetic::context(int64_t keep_total, int threads) const {
           .protection = fit_protection(keep_total, cache.model_shape.n_rows()),
           .keep_total = keep_total,
           .threads = threads,
+          .prompt = &prompt,
+          .repeat = repeat,
           .progress = {}};
 }
 
@@ -185,6 +210,12 @@ Synthetic make_synthetic(const SyntheticOptions& options) {
   synthetic.cache = make_cache(random, options);
   synthetic.weights = make_weights(random, options.shape);
   synthetic.seen = observe(random, options, synthetic.cache, synthetic.weights);
+  const float scale = synthetic.weights.scale;
+  synthetic.prompt =
+      observe_queries(random, options, synthetic.cache, scale, 0, synthetic.cache.seen);
+  for (const int count : {70, 3}) {
+    synthetic.repeat.push_back(observe_repeat(random, options, synthetic.cache, scale, count));
+  }
   return synthetic;
 }
 

@@ -43,11 +43,13 @@ class SyntheticWeights : public WeightsView {
   std::vector<std::vector<float>> w_o;  ///< per layer [n_embd, n_head * head_dim]
   std::vector<float> norm;              ///< [n_embd]
   std::vector<float> w_u;               ///< [n_vocab, n_embd]
+  Rotation turn;                        ///< the same for all layers
   float scale = 1;
   float eps = 1e-5F;
 
   const ModelShape& shape() const override { return model_shape; }
   float attention_scale() const override { return scale; }
+  Rotation rotation(int) const override { return turn; }
   void output_projection(int layer, std::span<float> out) const override;
   std::span<const float> final_norm() const override { return norm; }
   float final_norm_eps() const override { return eps; }
@@ -72,6 +74,8 @@ struct Synthetic {
   SyntheticCache cache;
   SyntheticWeights weights;
   Observation seen;
+  Observation prompt;               ///< queries of every position
+  std::vector<Observation> repeat;  ///< two parts of a repeat pass
 
   /// The context of compressing to `keep_total` entries with the default protection.
   PolicyContext context(int64_t keep_total, int threads = 1) const;

@@ -37,27 +37,31 @@ class UniformRule : public BudgetRule {
  public:
   std::vector<int> quotas(const Scores&, const PolicyContext& context) const override {
     const RowLimits limits = row_limits(context);
-    const int64_t total = kept_entries(limits, context.keep_total);
-    const int share = largest_share(limits, total);
-    int64_t left = total - total_taken(limits, share);
-    std::vector<int> quotas;
-    for (size_t row = 0; row < limits.most.size(); ++row) {
-      // Remainders of equal shares are equal: one more entry each for the first rows with room.
-      const bool one_more = left > 0 && taken(limits, row, share + 1) > taken(limits, row, share);
-      quotas.push_back(taken(limits, row, share) + (one_more ? 1 : 0));
-      left -= one_more ? 1 : 0;
-    }
-    return quotas;
+    return uniform_quotas(limits, kept_entries(limits, context.keep_total));
   }
 };
 
 }  // namespace
+
+std::vector<int> uniform_quotas(const RowLimits& limits, int64_t total) {
+  const int share = largest_share(limits, total);
+  int64_t left = total - total_taken(limits, share);
+  std::vector<int> quotas;
+  for (size_t row = 0; row < limits.most.size(); ++row) {
+    // Remainders of equal shares are equal: one more entry each for the first rows with room.
+    const bool one_more = left > 0 && taken(limits, row, share + 1) > taken(limits, row, share);
+    quotas.push_back(taken(limits, row, share) + (one_more ? 1 : 0));
+    left -= one_more ? 1 : 0;
+  }
+  return quotas;
+}
 
 BudgetRow uniform_row() {
   return {.name = "uniform",
           .summary =
               "the same number of entries for every layer and KV head; what a short one "
               "leaves goes to the others",
+          .paper = "",
           .knobs = {},
           .make = [](const KnobValues&) -> std::unique_ptr<BudgetRule> {
             return std::make_unique<UniformRule>();

@@ -91,7 +91,7 @@ class BehaviorScorer : public Scorer {
  public:
   explicit BehaviorScorer(const BehaviorOptions& options) : options_(options) {}
 
-  int positions() const override { return options_.positions; }
+  Needs needs() const override { return {.tail = options_.positions}; }
 
   Scores score(const PolicyContext& context) const override {
     if (context.seen.positions.empty()) {

@@ -9,6 +9,16 @@ ScoreRow full_row();
 ScoreRow random_row();
 ScoreRow streaming_row();
 ScoreRow snapkv_row();
+ScoreRow h2o_row();
+ScoreRow tova_row();
+ScoreRow scissorhands_row();
+ScoreRow expected_row();
+ScoreRow caote_row();
+ScoreRow defensive_row();
+ScoreRow kvzip_row();
+ScoreRow knorm_row();
+ScoreRow keydiff_row();
+ScoreRow lagkv_row();
 ScoreRow behavior_row();
 
 }  // namespace pith

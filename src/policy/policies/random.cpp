@@ -57,7 +57,8 @@ ScoreRow random_row() {
                      .help = "another seed draws other entries"}},
           .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
             return std::make_unique<RandomScorer>(knobs.integer("seed"));
-          }};
+          },
+          .draws_at_random = true};
 }
 
 }  // namespace pith

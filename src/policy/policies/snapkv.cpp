@@ -1,27 +1,13 @@
 #include <algorithm>
-#include <numeric>
 
 #include "policy/attention_probs.h"
 #include "policy/policies/policies.h"
 #include "policy/score_rows.h"
+#include "policy/smoothing.h"
 
 namespace pith {
 
 namespace {
-
-enum class Pooling { avg, max };
-
-/// `in` pooled over `kernel` (odd) neighbours; outside of it are zeros, which count in an average.
-void pool(std::span<const float> in, int kernel, Pooling pooling, std::span<float> out) {
-  const auto n = ptrdiff_t(in.size());
-  const ptrdiff_t half = kernel / 2;
-  for (ptrdiff_t i = 0; i < n; ++i) {
-    const auto first = in.begin() + std::max<ptrdiff_t>(0, i - half);
-    const auto last = in.begin() + std::min(n, i + half + 1);
-    out[size_t(i)] = pooling == Pooling::max ? *std::max_element(first, last)
-                                             : std::accumulate(first, last, 0.0F) / float(kernel);
-  }
-}
 
 /// Mean over the positions of one query head's attention to each entry.
 std::vector<float> mean_attention(const AttentionProbs& probs, int group, int head) {
@@ -44,7 +30,7 @@ class SnapKvScorer : public Scorer {
     }
   }
 
-  int positions() const override { return window_; }
+  Needs needs() const override { return {.tail = window_}; }
 
   Scores score(const PolicyContext& context) const override {
     if (context.seen.positions.empty()) {
@@ -75,8 +61,8 @@ class SnapKvScorer : public Scorer {
       const auto mean = mean_attention(probs, group, head);
       const std::span<const float> in(mean);
       const std::span<float> out(pooled);
-      pool(in.first(before), kernel_, pooling_, out.first(before));
-      pool(in.subspan(before), kernel_, pooling_, out.subspan(before));
+      pool(in.first(before), kernel_, pooling_, true, out.first(before));
+      pool(in.subspan(before), kernel_, pooling_, true, out.subspan(before));
       for (size_t i = 0; i < pooled.size(); ++i) row.scores[i] += pooled[i] / float(group);
     }
   }
@@ -141,7 +127,8 @@ ScoreRow snapkv_row() {
             const Pooling pooling = knobs.choice("pooling") == "max" ? Pooling::max : Pooling::avg;
             return std::make_unique<SnapKvScorer>(knobs.integer("window"), knobs.integer("kernel"),
                                                   pooling);
-          }};
+          },
+          .attention = true};
 }
 
 }  // namespace pith

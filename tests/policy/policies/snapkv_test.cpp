@@ -83,7 +83,7 @@ TEST(SnapKv, NeedsAnObservation) {
                [&] { Policy::parse("snapkv").score(synthetic.context(4)); });
 }
 
-TEST(SnapKv, ReadsItsWindow) { EXPECT_EQ(Policy::parse("snapkv(window=7)").positions(), 7); }
+TEST(SnapKv, ReadsItsWindow) { EXPECT_EQ(Policy::parse("snapkv(window=7)").needs().tail, 7); }
 
 TEST(SnapKv, RefusesAnEvenKernel) {
   expect_error(ErrorCode::usage, "must be odd", [] { Policy::parse("snapkv(kernel=4)"); });

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "policy/policy.h"
+
+/// One function a wrapper, each defined in the file of its name; registry.cpp lists them.
+namespace pith {
+
+WrapperRow smooth_row();
+WrapperRow chunk_row();
+WrapperRow critical_row();
+WrapperRow inverse_row();
+
+}  // namespace pith

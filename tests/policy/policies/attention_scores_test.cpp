@@ -1,0 +1,135 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "policy/policy.h"
+#include "support/expect_error.h"
+#include "support/one_head.h"
+
+namespace pith::test {
+
+namespace {
+
+void expect_scores(const std::string& spec, const Synthetic& synthetic,
+                   const std::vector<double>& expected) {
+  const Scores scores = Policy::parse(spec).score(synthetic.context(4));
+  ASSERT_EQ(scores.rows[0].size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(double(scores.rows[0][i]), expected[i], 1e-5) << spec << " entry " << i;
+  }
+}
+
+/// Attention of the last position: 1/8, 2/8, 4/8, 1/8.
+Synthetic eighths(float own = 0) { return one_head({1, 2, 4, 1}, {4, 0, 2, -4}, own); }
+
+// The four queries see sums of 1, 3, 7 and 8.
+
+TEST(H2o, SumsOverTheQueriesThatSeeAnEntryAreDividedByTheirNumber) {
+  expect_scores("h2o(recent=0)", eighths(),
+                {(1 + 1.0 / 3 + 1.0 / 7 + 1.0 / 8) / 4, (2.0 / 3 + 2.0 / 7 + 2.0 / 8) / 3,
+                 (4.0 / 7 + 4.0 / 8) / 2, 1.0 / 8});
+}
+
+TEST(H2o, TheNewestHalfOfTheBudgetComesFirst) {
+  const auto scores = Policy::parse("h2o").score(eighths().context(4));
+  EXPECT_LT(scores.rows[0][1], 1);
+  EXPECT_EQ(scores.rows[0][2], std::numeric_limits<float>::infinity());
+  EXPECT_EQ(scores.rows[0][3], std::numeric_limits<float>::infinity());
+}
+
+// Means over what a query sees are 1, 1/2, 1/3, 1/4. The first query sees one entry, which cannot
+// be above the mean.
+TEST(Scissorhands, CountsAttentionAboveTheMean) {
+  expect_scores("scissorhands", eighths(), {0, 1, 2, 0});
+}
+
+TEST(Tova, TakesTheLastQuery) { expect_scores("tova", eighths(), {0.125, 0.25, 0.5, 0.125}); }
+
+TEST(Tova, HeadsOfALayerShareTheirScores) {
+  const auto synthetic = make_synthetic({.shape = small_shape(1), .lengths = {20}});
+  const Scores scores = Policy::parse("tova").score(synthetic.context(20));
+  double sum = 0;
+  for (const float score : scores.rows[0]) sum += double(score);
+  EXPECT_EQ(scores.rows[0], scores.rows[1]);
+  EXPECT_NEAR(sum, 1, 1e-5);
+}
+
+TEST(Tova, AnEntryThatOtherHeadsEvictedGetsNothingOfThem) {
+  auto synthetic = make_synthetic({.shape = small_shape(1), .lengths = {3, 2}});
+  synthetic.cache.rows[1].positions = {0, 2};
+  const Scores scores = Policy::parse("tova").score(synthetic.context(5));
+  EXPECT_EQ(scores.rows[0][0], scores.rows[1][0]);
+  EXPECT_EQ(scores.rows[0][2], scores.rows[1][1]);
+}
+
+// o = 4/8 + 0 + 8/8 - 4/8 = 1; distances 3, 1, 1, 5.
+TEST(Caote, IsHowFarTheOutputMovesWithoutTheEntry) {
+  expect_scores("caote(window=1)", eighths(), {3.0 / 7, 1.0 / 3, 1.0, 5.0 / 7});
+}
+
+TEST(Caote, AnEntryWithAllAttentionStaysFinite) {
+  const Scores scores = Policy::parse("caote").score(one_head({1, 1e-30F}, {1, 2}).context(2));
+  for (const float score : scores.rows[0]) EXPECT_TRUE(std::isfinite(score));
+}
+
+// The mean of the attention is 1/4; norms are 4, 0, 2, 4 and their mean 5/2.
+TEST(Defensive, NeverFallsBelowTheMeanAndCountsTheValue) {
+  expect_scores("defensive(window=1)", eighths(), {0.25 * 1.6, 0, 0.5 * 0.8, 0.25 * 1.6});
+}
+
+TEST(Kvzip, TheRepeatedTokensTakeTheirPartOfTheAttention) {
+  expect_scores("kvzip", eighths(8), {1.0 / 16, 2.0 / 16, 4.0 / 16, 1.0 / 16});
+}
+
+TEST(Kvzip, TakesTheMaximumOverThePartsOfTheRepeatPass) {
+  Synthetic synthetic = eighths(8);
+  synthetic.repeat.push_back(synthetic.repeat[0]);
+  synthetic.repeat[1].query = {{-1, 0}};  // weights 1, 1/2, 1/4, 1 and 1/8
+  expect_scores("kvzip", synthetic, {8.0 / 23, 4.0 / 23, 4.0 / 16, 8.0 / 23});
+}
+
+// Without a rotation every query is (1, 0) and the covariance is 0: softmax(log w), times values.
+TEST(Expected, IsTheAttentionOfTheMeanQueryTimesTheValue) {
+  expect_scores("expected(eps=0,skip=0)", eighths(), {0.5, 0, 1, 0.5});
+  expect_scores("expected(eps=0.5,skip=0)", eighths(), {2.5, 0, 2, 2.5});
+}
+
+// Queries (1, 0) and (3, 0): mean 2, variance 1, so that logits are 2 log w + (log w)^2 / 2.
+TEST(Expected, CountsTheSpreadOfTheQueries) {
+  Synthetic synthetic = one_head({1, 2}, {1, 1});
+  synthetic.prompt.query = {{1, 0, 3, 0}};
+  const double second = 4 * std::exp(std::log(2) * std::log(2) / 2);
+  expect_scores("expected(eps=0,skip=0)", synthetic, {1 / (1 + second), second / (1 + second)});
+}
+
+// One turn of pi/2 a position: before the rotation the queries at 0 and 1 are both (1, 0), and at
+// the next position, 2, they point to (-1, 0).
+TEST(Expected, RotatesTheMeanToThePositionsAhead) {
+  Synthetic synthetic = one_head({1, 2}, {1, 1});
+  synthetic.weights.turn.frequency = {std::acos(0.0F)};
+  synthetic.prompt.query = {{1, 0, 0, 1}};
+  expect_scores("expected(eps=0,skip=0,future=1)", synthetic, {2.0 / 3, 1.0 / 3});
+}
+
+TEST(PromptScores, NeedTheQueriesOfThePrompt) {
+  Synthetic synthetic = eighths();
+  synthetic.prompt = {};
+  for (const std::string spec : {"h2o", "scissorhands", "expected"}) {
+    EXPECT_TRUE(needs_of(spec).prompt);
+    expect_error(ErrorCode::usage, spec + " needs observed positions",
+                 [&] { Policy::parse(spec).score(synthetic.context(4)); });
+  }
+}
+
+TEST(RepeatScores, NeedTheRepeatPass) {
+  Synthetic synthetic = eighths();
+  synthetic.repeat.clear();
+  EXPECT_TRUE(needs_of("kvzip").repeat);
+  expect_error(ErrorCode::usage, "kvzip needs observed positions",
+               [&] { Policy::parse("kvzip").score(synthetic.context(4)); });
+}
+
+}  // namespace
+
+}  // namespace pith::test
