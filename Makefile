@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-dev test-browser bench fuzz format format-check lint docs docs-check install clean
+.PHONY: help setup build demo test test-dev peers test-browser bench fuzz format format-check lint docs docs-check install clean
 
 configure = cmake --preset $(1) --log-level=WARNING
 
@@ -35,6 +35,12 @@ test-browser: ## the page of compare --html in headless Chromium
 	@$(call configure,release)
 	@cmake --build --preset release -j $(JOBS) --target unit_tests
 	@ctest --preset release -L browser
+
+peers: ## fetch kvpress (2 GB) and compare the entries that it keeps with pith's
+	@scripts/setup --peers
+	@$(call configure,release)
+	@cmake --build --preset release -j $(JOBS) --target peer_tests
+	@ctest --test-dir build/release -L '^peer$$' -V
 
 bench: setup ## build and run the benchmarks
 	@$(call configure,release)
