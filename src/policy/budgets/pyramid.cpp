@@ -33,8 +33,8 @@ class PyramidRule : public BudgetRule {
     const Slope slope = slope_of(mean, beta_, longest);
     std::vector<double> weights;
     for (int row = 0; row < shape.n_rows(); ++row) {
-      const double depth =
-          shape.n_layer == 1 ? 0.5 : double(row / shape.n_head_kv) / (shape.n_layer - 1);
+      const int layer = row / shape.n_head_kv;
+      const double depth = shape.n_layer == 1 ? 0.5 : double(layer) / (shape.n_layer - 1);
       weights.push_back(slope.first + depth * (slope.last - slope.first));
     }
     return above_least(weights, limits, total);
