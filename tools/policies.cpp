@@ -38,10 +38,21 @@ Json policies_json() {
   }
   Json rules = Json::array();
   for (const BudgetRow& row : budget_rows()) {
-    rules.push_back(
-        {{"name", row.name}, {"summary", row.summary}, {"knobs", knobs_json(row.knobs)}});
+    rules.push_back({{"name", row.name},
+                     {"summary", row.summary},
+                     {"paper", row.paper},
+                     {"knobs", knobs_json(row.knobs)}});
   }
-  return {{"policies", policies}, {"budget_rules", rules}};
+  Json wrappers = Json::array();
+  for (const WrapperRow& row : wrapper_rows()) {
+    wrappers.push_back({{"name", row.name},
+                        {"summary", row.summary},
+                        {"paper", row.paper},
+                        {"formula", row.formula},
+                        {"differences", row.differences},
+                        {"knobs", knobs_json(row.knobs)}});
+  }
+  return {{"policies", policies}, {"budget_rules", rules}, {"wrappers", wrappers}};
 }
 
 struct PoliciesSettings {
