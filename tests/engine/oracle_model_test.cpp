@@ -87,12 +87,15 @@ TEST_F(PackagedModel, DequantizingAtLoadEqualsADequantizedFile) {
             1e-12);
 }
 
+/// On F32 weights: the packaged ones round activations, by which logits may move more than the best
+/// two tokens are apart.
 TEST_F(PackagedModel, GreedyTokensAgreeWithLibllamaAfterALongPrompt) {
+  const DequantizedModel copy(path);
   const auto tokens = prompt(2000);
-  LlamaPeer llama = peer(path, false);
+  LlamaPeer llama = peer(copy.path(), false);
   auto expected = llama.run(tokens, false);
   Session pith(
-      model,
+      Model::load(copy.path()),
       {.threads = kThreads, .n_ctx = kContext, .k_type = KvType::f32, .v_type = KvType::f32});
   pith.prefill(std::span(tokens).first(tokens.size() - 1));
   auto actual = pith.decode(tokens.back());
