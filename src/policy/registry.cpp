@@ -8,10 +8,11 @@
 namespace pith {
 
 std::span<const ScoreRow> score_rows() {
-  static const std::array rows{full_row(),         random_row(), streaming_row(), knorm_row(),
-                               keydiff_row(),      lagkv_row(),  tova_row(),      h2o_row(),
-                               scissorhands_row(), snapkv_row(), expected_row(),  caote_row(),
-                               defensive_row(),    kvzip_row(),  behavior_row()};
+  static const std::array rows{full_row(),     random_row(), streaming_row(),    knorm_row(),
+                               keydiff_row(),  lagkv_row(),  leverage_row(),     compactor_row(),
+                               tova_row(),     h2o_row(),    scissorhands_row(), snapkv_row(),
+                               expected_row(), caote_row(),  defensive_row(),    kvzip_row(),
+                               behavior_row()};
   return rows;
 }
 

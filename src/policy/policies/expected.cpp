@@ -121,17 +121,19 @@ class ExpectedScorer : public Scorer {
     }
   }
 
-  /// Softmax over the entries of E exp(q.k) for a Gaussian q, added to `sums`.
+  /// Softmax of log E exp(q.k) for a Gaussian q over the entries after the sinks, added to `sums`.
   static void add_head(const PolicyContext& context, const Square& keys, const Square& future,
                        const Moments& moments, std::vector<double>& sums) {
     const auto scale = double(context.weights.attention_scale());
+    const auto sinks = std::min<Eigen::Index>(context.protection.sinks, keys.rows() - 1);
+    const Square rest = keys.bottomRows(keys.rows() - sinks);
     const Vector mean = future * moments.mean;
     const Square covariance = future * moments.covariance * future.transpose();
-    Eigen::ArrayXd logits = scale * (keys * mean).array();
-    logits += scale * scale / 2 * (keys * covariance).cwiseProduct(keys).rowwise().sum().array();
+    Eigen::ArrayXd logits = scale * (rest * mean).array();
+    logits += scale * scale / 2 * (rest * covariance).cwiseProduct(rest).rowwise().sum().array();
     logits = (logits - logits.maxCoeff()).exp();
     logits /= logits.sum();
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += logits[Eigen::Index(i)];
+    for (Eigen::Index i = 0; i < logits.size(); ++i) sums[size_t(sinks + i)] += logits[i];
   }
 
   int future_;
@@ -148,7 +150,8 @@ ScoreRow expected_row() {
               "Devoto et al., Expected Attention: KV Cache Compression by Estimating Attention "
               "from Future Queries Distribution, arXiv 2510.00636",
           .formula =
-              "(mean over the group of softmax(mu.k + k.Sigma.k / 2) + eps) ||v||; mu, Sigma of "
+              "(mean over the group of softmax(mu.k + k.Sigma.k / 2) + eps) ||v||, protected sinks "
+              "left out of the softmax; mu, Sigma of "
               "the prompt's queries before RoPE, rotated by the mean over the next `future` "
               "positions",
           .differences = "",

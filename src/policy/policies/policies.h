@@ -19,6 +19,8 @@ ScoreRow kvzip_row();
 ScoreRow knorm_row();
 ScoreRow keydiff_row();
 ScoreRow lagkv_row();
+ScoreRow leverage_row();
+ScoreRow compactor_row();
 ScoreRow behavior_row();
 
 }  // namespace pith

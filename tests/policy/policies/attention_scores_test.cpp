@@ -89,27 +89,30 @@ TEST(Kvzip, TakesTheMaximumOverThePartsOfTheRepeatPass) {
   expect_scores("kvzip", synthetic, {8.0 / 23, 4.0 / 23, 4.0 / 16, 8.0 / 23});
 }
 
-// Without a rotation every query is (1, 0) and the covariance is 0: softmax(log w), times values.
+// Without a rotation every query is (1, 0) and the covariance is 0: softmax(log w) over the entries
+// after the one sink, times values.
 TEST(Expected, IsTheAttentionOfTheMeanQueryTimesTheValue) {
-  expect_scores("expected(eps=0,skip=0)", eighths(), {0.5, 0, 1, 0.5});
-  expect_scores("expected(eps=0.5,skip=0)", eighths(), {2.5, 0, 2, 2.5});
+  expect_scores("expected(eps=0,skip=0)", eighths(), {0, 0, 8.0 / 7, 4.0 / 7});
+  expect_scores("expected(eps=0.5,skip=0)", eighths(), {2, 0, 15.0 / 7, 18.0 / 7});
 }
 
 // Queries (1, 0) and (3, 0): mean 2, variance 1, so that logits are 2 log w + (log w)^2 / 2.
 TEST(Expected, CountsTheSpreadOfTheQueries) {
-  Synthetic synthetic = one_head({1, 2}, {1, 1});
+  Synthetic synthetic = one_head({9, 1, 2}, {1, 1, 1});
+  synthetic.prompt.positions = {0, 1};
   synthetic.prompt.query = {{1, 0, 3, 0}};
   const double second = 4 * std::exp(std::log(2) * std::log(2) / 2);
-  expect_scores("expected(eps=0,skip=0)", synthetic, {1 / (1 + second), second / (1 + second)});
+  expect_scores("expected(eps=0,skip=0)", synthetic, {0, 1 / (1 + second), second / (1 + second)});
 }
 
-// One turn of pi/2 a position: before the rotation the queries at 0 and 1 are both (1, 0), and at
-// the next position, 2, they point to (-1, 0).
+// Half a turn a position: before the rotation the queries at 0 and 1 are both (1, 0), and at the
+// next position, 3, they point to (-1, 0).
 TEST(Expected, RotatesTheMeanToThePositionsAhead) {
-  Synthetic synthetic = one_head({1, 2}, {1, 1});
-  synthetic.weights.turn.frequency = {std::acos(0.0F)};
-  synthetic.prompt.query = {{1, 0, 0, 1}};
-  expect_scores("expected(eps=0,skip=0,future=1)", synthetic, {2.0 / 3, 1.0 / 3});
+  Synthetic synthetic = one_head({9, 1, 2}, {1, 1, 1});
+  synthetic.weights.turn.frequency = {2 * std::acos(0.0F)};
+  synthetic.prompt.positions = {0, 1};
+  synthetic.prompt.query = {{1, 0, -1, 0}};
+  expect_scores("expected(eps=0,skip=0,future=1)", synthetic, {0, 2.0 / 3, 1.0 / 3});
 }
 
 TEST(PromptScores, NeedTheQueriesOfThePrompt) {

@@ -46,6 +46,24 @@ TEST(LagKv, ATextOfLessThanTwoBlocksRanksByPosition) {
   EXPECT_EQ(scores("lagkv", with_keys({3, 4, 0, 1, 5, -12})), (std::vector<float>{1, 1, 1}));
 }
 
+// Less their mean the keys are (-1, 0), (1, 0) and 0, 0: X^T X = diag(2, 0), leverages 1/2.01,
+// 1/2.01, 0.
+TEST(Leverage, IsHighWhereOtherKeysDoNotReach) {
+  const auto row = scores("leverage", with_keys({1, 5, 3, 5, 2, 5}));
+  const double high = 1 / 2.01, mean = 2 * high / 3;
+  const double deviation = std::sqrt((2 * (high - mean) * (high - mean) + mean * mean) / 2);
+  EXPECT_NEAR(row[0], (high - mean) / deviation, 1e-5);
+  EXPECT_NEAR(row[1], (high - mean) / deviation, 1e-5);
+  EXPECT_NEAR(row[2], -mean / deviation, 1e-5);
+}
+
+// A quarter turn a position: before the rotation all keys are (1, 0), so that none stands out.
+TEST(Leverage, TakesKeysBeforeTheirRotation) {
+  Synthetic synthetic = with_keys({1, 0, 0, 1, -1, 0});
+  synthetic.weights.turn.frequency = {std::acos(0.0F)};
+  for (const float score : scores("leverage", synthetic)) EXPECT_NEAR(score, 0, 1e-3);
+}
+
 }  // namespace
 
 }  // namespace pith::test
