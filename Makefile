@@ -1,9 +1,10 @@
 # make help lists the targets. CMakePresets.json says how each folder of build/ is compiled.
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
+ROWS ?= ../shared/rows/dev.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-dev peers test-browser bench fuzz format format-check lint docs docs-check install clean
+.PHONY: help setup build demo test test-dev peers test-browser bench fuzz format format-check lint docs results docs-check install clean
 
 configure = cmake --preset $(1) --log-level=WARNING
 
@@ -68,6 +69,9 @@ lint: ## clang-tidy and the rules on which folder may include which
 
 docs: build ## write what README.md and docs/policies.md say of the registry
 	@scripts/update_docs
+
+results: build ## measure every policy on ROWS (LIMIT rows of each kind; goes on where it was) and write docs/results
+	@scripts/results $(ROWS) --limit $(or $(LIMIT),0)
 
 docs-check: build ## fail where `make docs` would change something
 	@scripts/update_docs --check
