@@ -38,6 +38,16 @@ void report_progress(const PolicyContext& context, double share) {
   }
 }
 
+PolicyContext pass_of(const PolicyContext& context, double from, double to) {
+  PolicyContext pass = context;
+  if (context.progress) {
+    pass.progress = [progress = context.progress, from, to](double share) {
+      return progress(from + (to - from) * share);
+    };
+  }
+  return pass;
+}
+
 Scores score_each_row(const PolicyContext& context,
                       const std::function<size_t(int, int)>& row_bytes,
                       const std::function<void(const ScoredRow&)>& score_row) {

@@ -17,6 +17,9 @@ struct ScoredRow {
 /// Tells context.progress the share done. Throws Error(interrupted) where it says to stop.
 void report_progress(const PolicyContext& context, double share);
 
+/// The context for one of several passes: its progress 0..1 is told as `from`..`to`.
+PolicyContext pass_of(const PolicyContext& context, double from, double to);
+
 /// Scores made one (layer, KV head) at a time by `score_row`, on up to context.threads threads;
 /// fewer where each needs so much memory that together they would pass context.scratch_bytes.
 /// `row_bytes(layer, head_kv)` is the working memory of one call. context.progress is called from

@@ -51,6 +51,20 @@ TEST(ScoreEachRow, ReportsRisingProgressFromTheCallingThread) {
   EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
 }
 
+TEST(ScoreEachRow, APassTellsItsShareOfTheWhole) {
+  const auto synthetic = make_synthetic({.shape = small_shape(1), .lengths = {4}});
+  PolicyContext context = synthetic.context(8);
+  std::vector<double> shares;
+  context.progress = [&](double share) {
+    shares.push_back(share);
+    return share < 0.75;
+  };
+  score_each_row(pass_of(context, 0, 0.5), hundred_bytes, fill_with_row);
+  expect_error(ErrorCode::interrupted, "stopped",
+               [&] { score_each_row(pass_of(context, 0.5, 1), hundred_bytes, fill_with_row); });
+  EXPECT_EQ(shares, (std::vector<double>{0, 0.25, 0.5, 0.5, 0.5, 0.75}));
+}
+
 TEST(ScoreEachRow, StopsWhereProgressSaysSo) {
   const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {4}});
   PolicyContext context = synthetic.context(16);

@@ -56,12 +56,10 @@ class CompactorScorer : public Scorer {
       const auto d = size_t(shape.head_dim);
       return 2 * keys_bytes(context, layer, head_kv) + sizeof(float) * kChunk * (kChunk + 2 * d);
     };
-    Scores scores =
-        score_each_row(context, bytes, [&](const ScoredRow& row) { score_row(context, row); });
+    Scores scores = score_each_row(pass_of(context, 0, 0.5), bytes,
+                                   [&](const ScoredRow& row) { score_row(context, row); });
     standardize_layers(scores, shape);
-    PolicyContext quiet = context;
-    quiet.progress = {};
-    Scores leverage = key_leverage(quiet);
+    Scores leverage = key_leverage(pass_of(context, 0.5, 1));
     standardize_layers(leverage, shape);
     blend(context, leverage, scores);
     scores.scratch_peak = std::max(scores.scratch_peak, leverage.scratch_peak);
