@@ -12,7 +12,7 @@ std::span<const ScoreRow> score_rows() {
                                keydiff_row(),  lagkv_row(),  leverage_row(),     compactor_row(),
                                tova_row(),     h2o_row(),    scissorhands_row(), snapkv_row(),
                                expected_row(), caote_row(),  defensive_row(),    kvzip_row(),
-                               behavior_row()};
+                               kvgrad_row(),   rkv_row(),    behavior_row()};
   return rows;
 }
 

@@ -18,24 +18,46 @@ Matrix values_of(const PolicyContext& context, int layer, int head_kv, int first
   return values;
 }
 
-}  // namespace
-
-std::vector<float> projected_value_norms(const PolicyContext& context, int layer, int head_kv) {
+/// Calls visit(first entry, query head of the group, [count, n_embd]) with the values of some
+/// entries at a time through the output projection of each query head.
+template <typename Visit>
+void each_projection(const PolicyContext& context, int layer, int head_kv, const Visit& visit) {
   const ModelShape& shape = context.cache.shape();
   Matrix output(shape.n_embd, Eigen::Index{shape.n_head} * shape.head_dim);
   context.weights.output_projection(layer, {output.data(), size_t(output.size())});
-  std::vector<float> norms(size_t(context.cache.length(layer, head_kv)), 0.0F);
-  for (int first = 0; first < int(norms.size()); first += kTile) {
-    const int count = std::min(kTile, int(norms.size()) - first);
+  const int n = context.cache.length(layer, head_kv);
+  for (int first = 0; first < n; first += kTile) {
+    const int count = std::min(kTile, n - first);
     const Matrix values = values_of(context, layer, head_kv, first, count);
-    Eigen::Map<Eigen::VectorXf> out(norms.data() + first, count);
     for (int head = 0; head < shape.group(); ++head) {
       const Eigen::Index column = Eigen::Index(head_kv * shape.group() + head) * shape.head_dim;
       const Matrix projected = values * output.middleCols(column, shape.head_dim).transpose();
-      out += projected.cwiseAbs().rowwise().sum() / float(shape.group());
+      visit(first, head, projected);
     }
   }
+}
+
+}  // namespace
+
+std::vector<float> projected_value_norms(const PolicyContext& context, int layer, int head_kv) {
+  const auto group = float(context.cache.shape().group());
+  std::vector<float> norms(size_t(context.cache.length(layer, head_kv)), 0.0F);
+  each_projection(context, layer, head_kv, [&](int first, int, const Matrix& projected) {
+    Eigen::Map<Eigen::VectorXf>(norms.data() + first, projected.rows()) +=
+        projected.cwiseAbs().rowwise().sum() / group;
+  });
   return norms;
+}
+
+std::vector<float> projected_value_lengths(const PolicyContext& context, int layer, int head_kv) {
+  const Eigen::Index n = context.cache.length(layer, head_kv);
+  const Eigen::Index group = context.cache.shape().group();
+  std::vector<float> lengths(size_t(n * group));
+  Eigen::Map<Matrix> out(lengths.data(), n, group);
+  each_projection(context, layer, head_kv, [&](int first, int head, const Matrix& projected) {
+    out.col(head).segment(first, projected.rows()) = projected.rowwise().norm();
+  });
+  return lengths;
 }
 
 size_t projected_value_norm_bytes(const PolicyContext& context, int layer, int head_kv) {
@@ -43,7 +65,7 @@ size_t projected_value_norm_bytes(const PolicyContext& context, int layer, int h
   const auto width = size_t(shape.n_head) * size_t(shape.head_dim);
   const auto n_embd = size_t(shape.n_embd);
   return sizeof(float) * (n_embd * width + kTile * (size_t(shape.head_dim) + n_embd) +
-                          size_t(context.cache.length(layer, head_kv)));
+                          size_t(context.cache.length(layer, head_kv)) * size_t(shape.group()));
 }
 
 std::vector<float> value_norms(const PolicyContext& context, int layer, int head_kv) {

@@ -11,7 +11,11 @@ namespace pith {
 /// group, averaged over the group [length].
 std::vector<float> projected_value_norms(const PolicyContext& context, int layer, int head_kv);
 
-/// Working memory of projected_value_norms.
+/// ||W_O v||_2 of every entry's value through the output projection of each query head of the
+/// group [length, group].
+std::vector<float> projected_value_lengths(const PolicyContext& context, int layer, int head_kv);
+
+/// Working memory of either, its result counted.
 size_t projected_value_norm_bytes(const PolicyContext& context, int layer, int head_kv);
 
 /// ||v|| of every entry [length].

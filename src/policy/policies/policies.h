@@ -16,6 +16,8 @@ ScoreRow expected_row();
 ScoreRow caote_row();
 ScoreRow defensive_row();
 ScoreRow kvzip_row();
+ScoreRow kvgrad_row();
+ScoreRow rkv_row();
 ScoreRow knorm_row();
 ScoreRow keydiff_row();
 ScoreRow lagkv_row();

@@ -89,6 +89,33 @@ TEST(Kvzip, TakesTheMaximumOverThePartsOfTheRepeatPass) {
   expect_scores("kvzip", synthetic, {8.0 / 23, 4.0 / 23, 4.0 / 16, 8.0 / 23});
 }
 
+/// W_O writes a value (x, 0) as (3x, 4x), of length 5 |x|.
+Synthetic five_times(Synthetic synthetic) {
+  synthetic.weights.w_o = {{3, 0, 4, 0}};
+  return synthetic;
+}
+
+TEST(Kvgrad, IsTheRepeatPassAttentionTimesTheLengthOfWhatIsWritten) {
+  expect_scores("kvgrad", five_times(eighths(8)), {20.0 / 16, 0, 40.0 / 16, 20.0 / 16});
+}
+
+TEST(Kvgrad, TakesTheMaximumOverThePartsOfTheRepeatPass) {
+  Synthetic synthetic = five_times(eighths(8));
+  synthetic.repeat.push_back(synthetic.repeat[0]);
+  synthetic.repeat[1].query = {{-1, 0}};  // weights 1, 1/2, 1/4, 1 and 1/8
+  expect_scores("kvgrad", synthetic, {160.0 / 23, 0, 40.0 / 16, 160.0 / 23});
+}
+
+// The second query head sees the weights 1, 1/2, 1/4, 1 and 1/8, and writes five times the value;
+// the first writes nothing.
+TEST(Kvgrad, EveryQueryHeadHasItsOwnProjection) {
+  Synthetic synthetic = eighths(8);
+  synthetic.cache.model_shape.n_head = synthetic.weights.model_shape.n_head = 2;
+  synthetic.weights.w_o = {{0, 0, 3, 0, 0, 0, 4, 0}};
+  synthetic.repeat[0].query = {{1, 0, -1, 0}};
+  expect_scores("kvgrad", synthetic, {160.0 / 23, 0, 20.0 / 23, 160.0 / 23});
+}
+
 // Without a rotation every query is (1, 0) and the covariance is 0: softmax(log w) over the entries
 // after the one sink, times values.
 TEST(Expected, IsTheAttentionOfTheMeanQueryTimesTheValue) {
@@ -118,7 +145,7 @@ TEST(Expected, RotatesTheMeanToThePositionsAhead) {
 TEST(PromptScores, NeedTheQueriesOfThePrompt) {
   Synthetic synthetic = eighths();
   synthetic.prompt = {};
-  for (const std::string spec : {"h2o", "scissorhands", "expected"}) {
+  for (const std::string spec : {"h2o", "scissorhands", "expected", "compactor"}) {
     EXPECT_TRUE(needs_of(spec).prompt);
     expect_error(ErrorCode::usage, spec + " needs observed positions",
                  [&] { Policy::parse(spec).score(synthetic.context(4)); });
@@ -128,9 +155,11 @@ TEST(PromptScores, NeedTheQueriesOfThePrompt) {
 TEST(RepeatScores, NeedTheRepeatPass) {
   Synthetic synthetic = eighths();
   synthetic.repeat.clear();
-  EXPECT_TRUE(needs_of("kvzip").repeat);
-  expect_error(ErrorCode::usage, "kvzip needs observed positions",
-               [&] { Policy::parse("kvzip").score(synthetic.context(4)); });
+  for (const std::string spec : {"kvzip", "kvgrad"}) {
+    EXPECT_TRUE(needs_of(spec).repeat);
+    expect_error(ErrorCode::usage, spec + " needs observed positions",
+                 [&] { Policy::parse(spec).score(synthetic.context(4)); });
+  }
 }
 
 }  // namespace
