@@ -128,8 +128,13 @@ class ContextBench {
 
   void run_case(Session session, BenchResult& result) const {
     reset_peak_rss();
+    const Receipt before = session.receipt();
     const Receipt receipt = session.compress(result.policy, result.budget);
     const PhaseTimes &wall = receipt.time_s, &cpu = receipt.cpu_s;
+    if (wall.observe > before.time_s.observe) {
+      add_sample(result, "repeat", ctx_, wall.observe - before.time_s.observe,
+                 cpu.observe - before.cpu_s.observe);
+    }
     if (receipt.entries_kept < receipt.entries_full) {
       add_sample(result, "score", ctx_, wall.score, cpu.score);
       add_sample(result, "select", ctx_, wall.select, cpu.select);

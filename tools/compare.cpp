@@ -55,17 +55,17 @@ FidelityRow text_row(const Model& model, const std::string& path, const std::str
   return row;
 }
 
-RowSelection load_rows(const Model& model, const CompareSettings& settings,
-                       const std::vector<std::string>& texts) {
+std::vector<FidelityRow> load_rows(const Model& model, const CompareSettings& settings,
+                                   const std::vector<std::string>& texts) {
   if (!settings.rows.empty()) {
     return select_rows(read_rows(settings.rows, model.shape().n_vocab), settings.kinds,
                        settings.limit);
   }
-  RowSelection selection;
+  std::vector<FidelityRow> rows;
   for (size_t i = 0; i < texts.size(); ++i) {
-    selection.rows.push_back(text_row(model, settings.files[i], texts[i], settings.continuation));
+    rows.push_back(text_row(model, settings.files[i], texts[i], settings.continuation));
   }
-  return selection;
+  return rows;
 }
 
 void check_lengths(const Model& model, const SessionOptions& options,
@@ -153,9 +153,7 @@ void compare(CompareSettings settings, const std::string& command_line) {
   for (const std::string& path : settings.files) texts.push_back(read_text(path));
   const Model model = load_model(settings.model);
   report.model = model.impl()->weights->path();
-  RowSelection selection = load_rows(model, settings, texts);
-  report.notes.insert(report.notes.end(), selection.notes.begin(), selection.notes.end());
-  report.rows = std::move(selection.rows);
+  report.rows = load_rows(model, settings, texts);
   check_lengths(model, options.session, report.rows, options.diverge);
   try {
     evaluate(model, options, report);

@@ -22,9 +22,9 @@ std::string stop_name(Stop stop) {
   return {};
 }
 
-Generator::Generator(Session& session, const SamplerOptions& options,
+Generator::Generator(Session& session, const SamplerOptions& options, bool ignore_end,
                      std::function<void(std::string_view)> show)
-    : session_(session), options_(options), show_(std::move(show)) {}
+    : session_(session), options_(options), ignore_end_(ignore_end), show_(std::move(show)) {}
 
 std::span<const float> Generator::read(std::span<const int32_t> turn) {
   unread_.insert(unread_.end(), turn.begin(), turn.end());
@@ -60,7 +60,7 @@ Answer Generator::answer(std::span<const int32_t> turn, int limit) {
       logits = session_.decode(std::exchange(unread_, {})[0]);
     }
     const int32_t token = sampler.sample(logits);
-    if (interrupted() || vocab.is_end(token)) {
+    if (interrupted() || (!ignore_end_ && vocab.is_end(token))) {
       answer.stop = interrupted() ? Stop::interrupted : Stop::end_token;
       break;
     }

@@ -25,8 +25,9 @@ struct Answer {
 /// Writes answers over a session, turn by turn.
 class Generator {
  public:
-  /// `show` gets the answer's text as it grows, whole characters only.
-  Generator(Session& session, const SamplerOptions& options,
+  /// With `ignore_end` an end token does not end an answer. `show` gets the answer's text as it
+  /// grows, whole characters only.
+  Generator(Session& session, const SamplerOptions& options, bool ignore_end,
             std::function<void(std::string_view)> show);
 
   /// Reads `turn` (not empty) and answers with at most `limit` tokens; limit < 0: until the model
@@ -39,6 +40,7 @@ class Generator {
 
   Session& session_;
   SamplerOptions options_;
+  bool ignore_end_;
   std::function<void(std::string_view)> show_;
   std::vector<int32_t> unread_;  // the last token of an answer, which the next turn reads first
 };

@@ -37,6 +37,12 @@ std::string speed(const Receipt& r) {
          std::to_string(r.threads) + " threads on " + r.backend;
 }
 
+std::string generation(const GenerationReceipt& g) {
+  return g.policy + " every " + std::to_string(g.every) + " tokens, at most " + grouped(g.kept) +
+         " generated entries a head: " + grouped(g.compressions) + " compressions evicted " +
+         grouped(g.entries_evicted) + " entries";
+}
+
 }  // namespace
 
 std::string receipt_text(const Receipt& r) {
@@ -45,6 +51,7 @@ std::string receipt_text(const Receipt& r) {
   out += line("cache", grouped(r.n_tokens) + " tokens: " + entries(r));
   out += line("bytes", before_after(r.bytes_full, r.bytes_kept) + ", resident " +
                            before_after(r.resident_full, r.resident_kept));
+  if (!r.generation.policy.empty()) out += line("generated", generation(r.generation));
   out += line("time", times(r.time_s));
   out += line("decode", speed(r));
   out += line("memory", "peak RSS " + bytes_text(double(r.peak_rss_bytes)) + ", scoring scratch " +

@@ -23,13 +23,22 @@ struct RunSettings {
   SessionSettings session;
   SamplerOptions sampler;
   std::string file, question;
-  std::string policy = kDefaultPolicy, budget = kDefaultBudget;
+  std::string policy, budget = kDefaultBudget;
+  GenerationOptions generation{.every = 0};  ///< 0: off
   int limit = 256;
   bool interactive = false, json = false, query_aware = false, no_template = false;
+  bool ignore_end = false;
 };
+
+/// Policies that were not asked for are the defaults of their phase.
+void fill_policies(RunSettings& s) {
+  if (!s.policy.empty()) s.generation.policy = s.policy;
+  if (s.policy.empty()) s.policy = kDefaultPolicy;
+}
 
 void check(const RunSettings& s) {
   Policy::parse(s.policy);
+  if (s.generation.every > 0) check_generation(Policy::parse(s.generation.policy), s.generation);
   Budget::parse(s.budget);
   if (s.file.empty() && s.question.empty() && !s.interactive) {
     throw Error(ErrorCode::usage, "the prompt is empty: give a text (-f), a question (-p) or -i");
@@ -96,6 +105,7 @@ void print_json(const Answer& answer, const Session& session, const std::string&
 }
 
 void run(RunSettings settings, const std::string& command_line) {
+  fill_policies(settings);
   check(settings);
   PromptParts parts;
   parts.chat_template = !settings.no_template;
@@ -115,8 +125,9 @@ void run(RunSettings settings, const std::string& command_line) {
   session.impl().check_budget(Policy::parse(settings.policy), Budget::parse(settings.budget),
                               int64_t(prompt.compressed.size()));
   read_and_compress(session, prompt, settings);
+  if (settings.generation.every > 0) session.compress_generated(settings.generation);
 
-  Generator generator(session, settings.sampler, [&](std::string_view text) {
+  Generator generator(session, settings.sampler, settings.ignore_end, [&](std::string_view text) {
     if (!settings.json) show_text(text);
   });
   const Answer answer = generator.answer(prompt.rest, settings.limit);
@@ -156,16 +167,30 @@ void add_run(CLI::App& tool, const std::string& command_line) {
   command.add_option("-f,--file", settings->file, "the text that is compressed; -: standard input");
   command.add_option("-p,--prompt", settings->question,
                      "the question after it; without -f, the whole prompt");
-  command.add_option("--policy", settings->policy, "see `pith policies`")->capture_default_str();
+  command.add_option("--policy", settings->policy, "see `pith policies`")
+      ->default_str(kDefaultPolicy);
   command
       .add_option("--budget", settings->budget,
                   "what stays: 10%, 512 (mean entries a layer and KV head) or 64MiB")
+      ->capture_default_str();
+  command
+      .add_option("--every", settings->generation.every,
+                  "compress what is generated too, each time so many tokens have come; off unless "
+                  "given, needs a policy that works in generation (default " +
+                      settings->generation.policy + ")")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      .add_option("--generated", settings->generation.kept,
+                  "with --every: most generated entries kept, on average a layer and KV head")
+      ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   command.add_option("-n,--predict", settings->limit, "most tokens of an answer; -1: no limit")
       ->check(CLI::Range(-1, 1 << 24))
       ->capture_default_str();
   command.add_flag("-i,--interactive", settings->interactive,
                    "go on as a chat over the compressed cache");
+  command.add_flag("--ignore-eos", settings->ignore_end,
+                   "go on past the model's end token, up to -n tokens");
   command.add_flag("--json", settings->json, "print answer and receipt as JSON");
   command.add_flag("--query-aware", settings->query_aware, "compress the question with the text");
   command.add_flag("--no-template", settings->no_template, "do not use the chat template");

@@ -49,12 +49,27 @@ struct SessionOptions {
   Protection protection = {-1, -1};  ///< negative: the default that fits the budget
 };
 
+/// Compression while a session goes on, see Session::compress_generated.
+struct GenerationOptions {
+  std::string policy = "behavior+smooth(kernel=5)";
+  int kept = 512;   ///< most entries that stay of what follows, on average a layer and KV head
+  int every = 128;  ///< tokens from one compression to the next
+  int window = 64;  ///< newest entries of each head that no compression evicts
+};
+
 /// Share done (0..1) of the running phase; returning false stops with ErrorCode::interrupted.
 using Progress = std::function<bool(double)>;
 
 /// Seconds spent in each phase.
 struct PhaseTimes {
   double load = 0, prefill = 0, observe = 0, score = 0, select = 0, apply = 0, decode = 0;
+};
+
+/// What compression while generating has done so far.
+struct GenerationReceipt {
+  std::string policy;  ///< full spec; empty where it was never turned on
+  int kept = 0, every = 0, window = 0;
+  int64_t compressions = 0, entries_evicted = 0;
 };
 
 /// What was really done; every run and result file carries it. Field names are those of the JSON.
@@ -69,6 +84,7 @@ struct Receipt {
   std::vector<std::vector<int>> kept;            ///< [n_layer][n_head_kv]
   PhaseTimes time_s;
   PhaseTimes cpu_s;  ///< CPU time of all threads in the same phases
+  GenerationReceipt generation;
   int64_t tokens_generated = 0;
   double decode_tok_s = 0;
   int64_t peak_rss_bytes = 0;
@@ -122,6 +138,13 @@ class Session {
   /// Error(usage) where the policy scores by positions that prefill did not observe (decode and
   /// evaluate observe nothing), Error(budget) where the budget cannot be met.
   Receipt compress(std::string_view policy, std::string_view budget, const Progress& progress = {});
+
+  /// From now on compresses what follows as well: after every `every` tokens, the entries that came
+  /// since this call and left the newest `window` compete, and `kept - every` a head stay on
+  /// average, the window counted. So while tokens come one by one never more than `kept` are there
+  /// beside what was there before, which stays whole. Times add to those of the receipt. Throws
+  /// Error(usage) for a policy that does not work in generation or for sizes that leave no room.
+  void compress_generated(const GenerationOptions& options);
 
   /// Runs one token; logits [n_vocab] of what follows it, valid until the next call.
   std::span<const float> decode(int32_t token);

@@ -103,10 +103,11 @@ class WeightsView {
 };
 
 /// Entries never evicted, the same for every policy in a comparison: the first `sinks` and the last
-/// `window` of each (layer, KV head). They count as kept.
+/// `window` of each (layer, KV head), and those before position `prompt`. They count as kept.
 struct Protection {
   int sinks = 0;
   int window = 0;
+  int32_t prompt = 0;
 };
 
 /// What a policy may look at and must respect.

@@ -15,6 +15,9 @@ namespace {
 /// Tokens evaluated at once: bounds the logits held beside the full cache's.
 constexpr size_t kChunk = 128;
 
+/// Newest entries that stay on top of the budget in generation rows, unless asked otherwise.
+constexpr int kGeneratedWindow = GenerationOptions{}.window;
+
 /// Positions of a row whose predictions count.
 std::vector<size_t> scored_positions(const FidelityRow& row) {
   std::vector<size_t> positions;
@@ -133,7 +136,7 @@ class RowRun {
     result.id = row_.id;
     result.kind = row_.kind;
     Session session = base_.fork();
-    result.receipt = session.compress(cell.policy, cell.budget, progress);
+    result.receipt = compress(session, cell, progress);
     if (picture) result.kept = picture_of(session.impl().cache, base_.model().shape());
     if (options_.diverge > 0) {
       const auto own = greedy(session.fork(), first_token_, options_.diverge);
@@ -144,6 +147,14 @@ class RowRun {
   }
 
  private:
+  Receipt compress(Session& session, const FidelityCase& cell, const Progress& progress) const {
+    if (row_.prompt_tokens == 0) return session.compress(cell.policy, cell.budget, progress);
+    const int window = options_.session.protection.window;
+    return session.impl().compress_after(row_.prompt_tokens, window < 0 ? kGeneratedWindow : window,
+                                         Policy::parse(cell.policy), Budget::parse(cell.budget),
+                                         progress);
+  }
+
   /// What any policy reads, and the last position, whose logits start the free run.
   Needs observed() const {
     Needs needs{.tail = 1};

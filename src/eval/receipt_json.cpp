@@ -20,30 +20,41 @@ Json layers(const std::vector<std::vector<int>>& kept) {
   return out;
 }
 
+Json generation(const GenerationReceipt& g) {
+  return {{"policy", g.policy},
+          {"kept", g.kept},
+          {"every", g.every},
+          {"window", g.window},
+          {"compressions", g.compressions},
+          {"entries_evicted", g.entries_evicted}};
+}
+
 }  // namespace
 
 Json to_json(const Receipt& receipt) {
-  return {{"policy", receipt.policy},
-          {"budget_requested", receipt.budget_requested},
-          {"n_tokens", receipt.n_tokens},
-          {"entries_full", receipt.entries_full},
-          {"entries_kept", receipt.entries_kept},
-          {"entries_protected", receipt.entries_protected},
-          {"bytes_full", receipt.bytes_full},
-          {"bytes_kept", receipt.bytes_kept},
-          {"resident_full", receipt.resident_full},
-          {"resident_kept", receipt.resident_kept},
-          {"scratch_peak", receipt.scratch_peak},
-          {"per_layer", layers(receipt.kept)},
-          {"time_s", times(receipt.time_s)},
-          {"tokens_generated", receipt.tokens_generated},
-          {"decode_tok_s", receipt.decode_tok_s},
-          {"peak_rss_bytes", receipt.peak_rss_bytes},
-          {"threads", receipt.threads},
-          {"backend", receipt.backend},
-          {"version", receipt.version},
-          {"commit", receipt.commit},
-          {"notes", receipt.notes}};
+  Json out{{"policy", receipt.policy},
+           {"budget_requested", receipt.budget_requested},
+           {"n_tokens", receipt.n_tokens},
+           {"entries_full", receipt.entries_full},
+           {"entries_kept", receipt.entries_kept},
+           {"entries_protected", receipt.entries_protected},
+           {"bytes_full", receipt.bytes_full},
+           {"bytes_kept", receipt.bytes_kept},
+           {"resident_full", receipt.resident_full},
+           {"resident_kept", receipt.resident_kept},
+           {"scratch_peak", receipt.scratch_peak},
+           {"per_layer", layers(receipt.kept)},
+           {"time_s", times(receipt.time_s)},
+           {"tokens_generated", receipt.tokens_generated},
+           {"decode_tok_s", receipt.decode_tok_s},
+           {"peak_rss_bytes", receipt.peak_rss_bytes},
+           {"threads", receipt.threads},
+           {"backend", receipt.backend},
+           {"version", receipt.version},
+           {"commit", receipt.commit},
+           {"notes", receipt.notes}};
+  if (!receipt.generation.policy.empty()) out["generation"] = generation(receipt.generation);
+  return out;
 }
 
 Json to_json(const Machine& machine) {

@@ -138,36 +138,20 @@ std::vector<FidelityRow> read_rows(const std::string& path, int n_vocab) {
   return rows;
 }
 
-RowSelection select_rows(std::vector<FidelityRow> rows, const std::vector<std::string>& kinds,
-                         int limit) {
+std::vector<FidelityRow> select_rows(std::vector<FidelityRow> rows,
+                                     const std::vector<std::string>& kinds, int limit) {
   for (const std::string& kind : kinds) {
     if (std::ranges::find(rows, kind, &FidelityRow::kind) == rows.end()) {
       throw Error(ErrorCode::usage, "no row is of kind '" + kind + "'");
     }
   }
-  RowSelection selection;
+  std::vector<FidelityRow> selected;
   std::map<std::string, int> taken;
-  int generation = 0;
   for (FidelityRow& row : rows) {
     if (!kinds.empty() && std::ranges::find(kinds, row.kind) == kinds.end()) continue;
-    if (row.prompt_tokens > 0) {
-      ++generation;
-    } else if (limit == 0 || taken[row.kind] < limit) {
-      ++taken[row.kind];
-      selection.rows.push_back(std::move(row));
-    }
+    if (limit == 0 || taken[row.kind]++ < limit) selected.push_back(std::move(row));
   }
-  if (generation > 0) {
-    selection.notes.push_back(std::to_string(generation) +
-                              " generation rows left out: compression while generating is not "
-                              "evaluated by compare");
-  }
-  if (selection.rows.empty()) {
-    throw Error(ErrorCode::usage,
-                "no rows to evaluate" +
-                    (selection.notes.empty() ? std::string() : " (" + selection.notes[0] + ")"));
-  }
-  return selection;
+  return selected;
 }
 
 }  // namespace pith

@@ -9,7 +9,7 @@ namespace pith {
 
 /// One fidelity row: `context` is compressed, `continuation` teacher-forced after it; score[j]
 /// marks the predictions made after reading continuation token j. `prompt_tokens` > 0 marks a
-/// generation row: the first prompt_tokens of the context are its prompt.
+/// generation row: the first prompt_tokens of the context are its prompt, the rest was generated.
 struct FidelityRow {
   std::string id;
   std::string kind;
@@ -29,16 +29,9 @@ FidelityRow parse_row(std::string_view line, int n_vocab);
 /// Error(bad_file), naming file and line, for a malformed row, a line over 64 MiB, or no rows.
 std::vector<FidelityRow> read_rows(const std::string& path, int n_vocab);
 
-/// The rows to evaluate and what was left out, in words.
-struct RowSelection {
-  std::vector<FidelityRow> rows;
-  std::vector<std::string> notes;
-};
-
-/// The rows of `kinds` (all where empty), at most `limit` of each kind (0: all). Generation rows
-/// are left out with a note: their protected prompt needs a protocol of its own. Throws
-/// Error(usage) for a kind that no row has, or where nothing is left.
-RowSelection select_rows(std::vector<FidelityRow> rows, const std::vector<std::string>& kinds,
-                         int limit);
+/// The rows of `kinds` (all where empty), at most `limit` of each kind (0: all). Throws
+/// Error(usage) for a kind that no row has.
+std::vector<FidelityRow> select_rows(std::vector<FidelityRow> rows,
+                                     const std::vector<std::string>& kinds, int limit);
 
 }  // namespace pith

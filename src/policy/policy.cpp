@@ -47,7 +47,7 @@ void check_scores(const std::string& spec, const Scores& scores, const PolicyCon
     const auto& values = scores.rows[size_t(row)];
     const int length = context.cache.length(row / shape.n_head_kv, row % shape.n_head_kv);
     if (values.size() != size_t(length)) bug(spec, "scores of some entries are missing");
-    const auto [first, last] = eligible_entries(length, context.protection);
+    const auto [first, last] = eligible_entries(context, row);
     if (std::any_of(values.begin() + first, values.begin() + last,
                     [](float score) { return std::isnan(score); })) {
       bug(spec, "a score is not a number in layer " + std::to_string(row / shape.n_head_kv));
@@ -67,11 +67,10 @@ void check_quotas(const std::string& spec, const std::vector<int>& quotas, const
 }
 
 /// The protected entries of a row and the best of the rest, `quota` together, ascending.
-std::vector<int32_t> best_entries(const std::vector<float>& scores, const Protection& protection,
+std::vector<int32_t> best_entries(const std::vector<float>& scores, const Eligible& eligible,
                                   int quota) {
   std::vector<int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto eligible = eligible_entries(int(scores.size()), protection);
   const auto first = order.begin() + eligible.first;
   const auto last = order.begin() + eligible.last;
   const auto better = [&](int32_t a, int32_t b) {
@@ -163,8 +162,9 @@ Plan Policy::select(const Scores& scores, const PolicyContext& context) const {
   check_scores(spec_, ranked, context);
   Plan plan{.rows = {}, .notes = ranked.notes, .scratch_peak = ranked.scratch_peak};
   for (size_t row = 0; row < quotas.size(); ++row) {
-    plan.rows.push_back({.keep = best_entries(ranked.rows[row], context.protection, quotas[row]),
-                         .log_weight = {}});
+    plan.rows.push_back(
+        {.keep = best_entries(ranked.rows[row], eligible_entries(context, int(row)), quotas[row]),
+         .log_weight = {}});
   }
   for (const auto& wrapper : wrappers_) wrapper->weigh(plan, context);
   return plan;

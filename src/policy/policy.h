@@ -122,6 +122,8 @@ class Policy {
   /// True for `full`: nothing is ever evicted, whatever the budget.
   bool keeps_all() const { return scorer_ == nullptr; }
   Needs needs() const;
+  /// Whether it can run while tokens are generated: from the last positions and the cache alone.
+  bool in_generation() const { return !needs().prompt && !needs().repeat; }
 
   /// The score as the wrappers leave it.
   Scores score(const PolicyContext& context) const;

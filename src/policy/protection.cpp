@@ -41,23 +41,26 @@ Protection fit_protection(int64_t keep_total, int rows, Protection asked) {
   return fit;
 }
 
-Eligible eligible_entries(int length, const Protection& protection) {
-  const int first = std::min(length, protection.sinks);
+Eligible eligible_entries(const PolicyContext& context, int row) {
+  const Protection& protection = context.protection;
+  const int n_head_kv = context.cache.shape().n_head_kv;
+  const auto positions = context.cache.positions(row / n_head_kv, row % n_head_kv);
+  const auto length = int(positions.size());
+  const auto prompt = std::ranges::lower_bound(positions, protection.prompt) - positions.begin();
+  const int first = std::max(std::min(length, protection.sinks), int(prompt));
   return {.first = first, .last = std::max(first, length - protection.window)};
 }
 
 RowLimits row_limits(const PolicyContext& context) {
   const ModelShape& shape = context.cache.shape();
   RowLimits limits;
-  for (int il = 0; il < shape.n_layer; ++il) {
-    for (int head = 0; head < shape.n_head_kv; ++head) {
-      const int length = context.cache.length(il, head);
-      const int guarded = length - eligible_entries(length, context.protection).count();
-      limits.least.push_back(std::max(guarded, std::min(1, length)));
-      limits.most.push_back(length);
-      limits.least_total += limits.least.back();
-      limits.most_total += length;
-    }
+  for (int row = 0; row < shape.n_rows(); ++row) {
+    const int length = context.cache.length(row / shape.n_head_kv, row % shape.n_head_kv);
+    const int guarded = length - eligible_entries(context, row).count();
+    limits.least.push_back(std::max(guarded, std::min(1, length)));
+    limits.most.push_back(length);
+    limits.least_total += limits.least.back();
+    limits.most_total += length;
   }
   return limits;
 }

@@ -7,14 +7,14 @@
 
 namespace pith {
 
-/// Entries [first, last) of a row that may be evicted; those before are sinks, those after the
-/// window.
+/// Entries [first, last) of a row that may be evicted; those before are sinks or a protected
+/// prompt, those after the window.
 struct Eligible {
   int first = 0, last = 0;
   int count() const { return last - first; }
 };
 
-Eligible eligible_entries(int length, const Protection& protection);
+Eligible eligible_entries(const PolicyContext& context, int row);
 
 /// Fewest and most entries that each (layer, KV head) may keep [n_rows]: the protected ones, at
 /// least one, and its length.

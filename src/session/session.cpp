@@ -6,6 +6,7 @@
 #include "base/system.h"
 #include "base/timer.h"
 #include "build_info.hpp"
+#include "policy/protection.h"
 
 namespace pith {
 namespace {
@@ -104,7 +105,8 @@ SessionImpl::SessionImpl(const SessionImpl& other)
       repeated(other.repeated),
       logits(other.logits),
       done(other.done),
-      compressed(other.compressed) {}
+      compressed(other.compressed),
+      generating(other.generating) {}
 
 std::unique_ptr<SessionImpl> SessionImpl::fork() const {
   return std::unique_ptr<SessionImpl>(new SessionImpl(*this));
@@ -158,10 +160,11 @@ void SessionImpl::read(std::span<const int32_t> part, size_t observe_from, bool 
   done.cpu_s.prefill += timer.cpu_seconds() - observing;
 }
 
-void SessionImpl::prefill(std::span<const int32_t> text, const Needs& need,
+void SessionImpl::prefill(std::span<const int32_t> text, const Needs& asked,
                           const Progress& progress) {
   if (text.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
   check_fits(text.size());
+  const Needs need = generating ? asked | generating->policy.needs() : asked;
   if (need.prompt) {
     check_memory(text.size() * query_bytes(model.shape(), false), "the queries of the prompt");
   }
@@ -175,6 +178,7 @@ void SessionImpl::prefill(std::span<const int32_t> text, const Needs& need,
     const size_t rows = std::min(seen.positions.size(), wanted);
     keep_observed(seen, seen.positions.size() - rows, rows);
   }
+  compress_if_due();
   report(progress, 1);
 }
 
@@ -273,13 +277,12 @@ std::span<const Observation> SessionImpl::repeat_parts(const Policy& policy) con
   return *repeated;
 }
 
-Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Progress& progress,
-                       Receipt& record) const {
+Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protection& protection,
+                       const Progress& progress, Receipt& record) const {
   check_observed(policy);
   const ModelShape& shape = model.shape();
   const auto view = view_of(cache, shape);
   const Observation tail = seen.tail(policy.needs().tail);
-  const Protection protection = fit_protection(keep_total, shape.n_rows(), options.protection);
   const PolicyContext context{.cache = *view,
                               .seen = tail,
                               .weights = *model.impl()->view,
@@ -292,18 +295,18 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Progress&
                               .progress = progress};
   const PhaseTimer scoring;
   const Scores scores = policy.score(context);
-  record.time_s.score = scoring.seconds();
-  record.cpu_s.score = scoring.cpu_seconds();
+  record.time_s.score += scoring.seconds();
+  record.cpu_s.score += scoring.cpu_seconds();
   const PhaseTimer selecting;
   Plan plan = policy.select(scores, context);
-  record.time_s.select = selecting.seconds();
-  record.cpu_s.select = selecting.cpu_seconds();
-  record.scratch_peak = plan.scratch_peak;
+  record.time_s.select += selecting.seconds();
+  record.cpu_s.select += selecting.cpu_seconds();
+  record.scratch_peak = std::max(record.scratch_peak, plan.scratch_peak);
   record.notes.insert(record.notes.end(), plan.notes.begin(), plan.notes.end());
   record.entries_protected = 0;
   for (int r = 0; r < shape.n_rows(); ++r) {
-    record.entries_protected += std::min(cache.length(r / shape.n_head_kv, r % shape.n_head_kv),
-                                         protection.sinks + protection.window);
+    record.entries_protected += cache.length(r / shape.n_head_kv, r % shape.n_head_kv) -
+                                eligible_entries(context, r).count();
   }
   return plan;
 }
@@ -315,8 +318,7 @@ void SessionImpl::check_budget(const Policy& policy, const Budget& budget, int64
   if (!policy.keeps_all() && kept < full) fit_protection(kept, rows, options.protection);
 }
 
-Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
-                              const Progress& progress) {
+Receipt SessionImpl::begin_receipt(const Policy& policy, const Budget& budget) const {
   Receipt next = done;
   describe_cache(next);
   next.entries_full = next.entries_kept;
@@ -325,8 +327,46 @@ Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
   next.policy = policy.spec();
   next.budget_requested = budget.text();
   if (next.entries_full == 0) throw Error(ErrorCode::usage, "there is nothing to compress yet");
-  const int64_t keep_total = budget.total_entries(next.entries_full, model.shape().n_rows(),
-                                                  counted_entry_bytes(cache.geometry()));
+  for (PhaseTimes* times : {&next.time_s, &next.cpu_s}) {
+    times->score = times->select = times->apply = 0;
+  }
+  next.scratch_peak = 0;
+  return next;
+}
+
+Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
+                              const Progress& progress) {
+  const Receipt begun = begin_receipt(policy, budget);
+  const int rows = model.shape().n_rows();
+  const int64_t keep_total =
+      budget.total_entries(begun.entries_full, rows, counted_entry_bytes(cache.geometry()));
+  const bool evicts = !policy.keeps_all() && keep_total < begun.entries_full;
+  return compress_to(policy, keep_total,
+                     evicts ? fit_protection(keep_total, rows, options.protection) : Protection{},
+                     progress, begun);
+}
+
+Receipt SessionImpl::compress_after(int32_t from, int window, const Policy& policy,
+                                    const Budget& budget, const Progress& progress) {
+  const Receipt begun = begin_receipt(policy, budget);
+  const ModelShape& shape = model.shape();
+  int64_t newest = 0;
+  for (int row = 0; row < shape.n_rows(); ++row) {
+    const auto positions = cache.positions(row / shape.n_head_kv, row % shape.n_head_kv);
+    const auto after = positions.end() - std::ranges::lower_bound(positions, from);
+    newest += std::min(int64_t(window), int64_t(after));
+  }
+  const int64_t others = begun.entries_full - entries_before(from) - newest;
+  const int64_t keep_total =
+      begun.entries_full - others +
+      budget.total_entries(others, shape.n_rows(), counted_entry_bytes(cache.geometry()));
+  return compress_to(policy, keep_total, {.sinks = 0, .window = window, .prompt = from}, progress,
+                     begun);
+}
+
+Receipt SessionImpl::compress_to(const Policy& policy, int64_t keep_total,
+                                 const Protection& protection, const Progress& progress,
+                                 Receipt next) {
   if (policy.keeps_all() || keep_total >= next.entries_full) {
     if (!policy.keeps_all()) next.notes.push_back("the budget holds the whole cache");
     next.entries_protected = next.entries_full;
@@ -336,12 +376,12 @@ Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
       next.time_s.observe = done.time_s.observe;
       next.cpu_s.observe = done.cpu_s.observe;
     }
-    const Plan made = plan(policy, keep_total, progress, next);
+    const Plan made = plan(policy, keep_total, protection, progress, next);
     const PhaseTimer applying;
     cache.apply(made);
     repeated.reset();
-    next.time_s.apply = applying.seconds();
-    next.cpu_s.apply = applying.cpu_seconds();
+    next.time_s.apply += applying.seconds();
+    next.cpu_s.apply += applying.cpu_seconds();
   }
   describe_cache(next);
   compressed = true;
@@ -353,12 +393,11 @@ std::span<const float> SessionImpl::decode(int32_t token) {
   check_fits(1);
   const PhaseTimer timer;
   const int32_t row = 0;
-  engine->run(cache, {.tokens = {&token, 1}, .logit_rows = {&row, 1}, .observe_rows = {}}, logits,
-              nullptr);
-  note_tokens({&token, 1});
+  run_observed({&token, 1}, {&row, 1});
   done.time_s.decode += timer.seconds();
   done.cpu_s.decode += timer.cpu_seconds();
   ++done.tokens_generated;
+  compress_if_due();
   return logits;
 }
 
@@ -368,13 +407,11 @@ std::vector<float> SessionImpl::evaluate(std::span<const int32_t> text) {
   all.reserve(text.size() * size_t(model.shape().n_vocab));
   for (size_t at = 0; at < text.size();) {
     const size_t n = std::min(text.size() - at, size_t(engine->max_tokens(cache)));
-    engine->run(cache,
-                {.tokens = text.subspan(at, n), .logit_rows = indices(0, n), .observe_rows = {}},
-                logits, nullptr);
-    note_tokens(text.subspan(at, n));
+    run_observed(text.subspan(at, n), indices(0, n));
     all.insert(all.end(), logits.begin(), logits.end());
     at += n;
   }
+  compress_if_due();
   return all;
 }
 
@@ -383,6 +420,10 @@ void SessionImpl::trim(int32_t position) {
   tokens.resize(size_t(position));
   repeated.reset();
   keep_before(seen, position);
+  if (generating) {
+    generating->from = std::min(generating->from, position);
+    generating->checked = std::min(generating->checked, position);
+  }
   if (!prompt->positions.empty() && prompt->positions.back() >= position) {
     keep_before(own_prompt(), position);
   }
@@ -434,6 +475,10 @@ void Session::prefill(std::span<const int32_t> tokens, const Needs& need,
 Receipt Session::compress(std::string_view policy, std::string_view budget,
                           const Progress& progress) {
   return impl_->compress(Policy::parse(policy), Budget::parse(budget), progress);
+}
+
+void Session::compress_generated(const GenerationOptions& options) {
+  impl_->compress_generated(options);
 }
 
 std::span<const float> Session::decode(int32_t token) { return impl_->decode(token); }

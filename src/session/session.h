@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,17 @@ class ModelImpl {
   double load_s = 0;
 };
 
+/// Compression of what follows position `from`; it was last looked at when position `checked` was
+/// the next.
+struct Generating {
+  Policy policy;
+  GenerationOptions options;
+  int32_t from = 0, checked = 0;
+};
+
+/// Throws what Session::compress_generated does.
+void check_generation(const Policy& policy, const GenerationOptions& options);
+
 /// What a Session holds and does.
 class SessionImpl {
  public:
@@ -36,6 +48,11 @@ class SessionImpl {
   /// Throws what compress() would for a budget that a prompt of n_tokens cannot meet.
   void check_budget(const Policy& policy, const Budget& budget, int64_t n_tokens) const;
   Receipt compress(const Policy& policy, const Budget& budget, const Progress& progress);
+  /// As compress(), but all positions before `from` and the newest `window` entries of each head
+  /// stay, and the budget is one of the others alone.
+  Receipt compress_after(int32_t from, int window, const Policy& policy, const Budget& budget,
+                         const Progress& progress);
+  void compress_generated(const GenerationOptions& options);
   std::span<const float> decode(int32_t token);
   std::vector<float> evaluate(std::span<const int32_t> text);
   std::unique_ptr<SessionImpl> fork() const;
@@ -55,6 +72,7 @@ class SessionImpl {
   std::vector<float> logits;  ///< after the last token run by decode
   Receipt done;               ///< of the last compression, with the running times
   bool compressed = false;    ///< done describes the cache as compress() left it
+  std::optional<Generating> generating;
 
  private:
   SessionImpl(const SessionImpl& other);
@@ -67,8 +85,15 @@ class SessionImpl {
   Observation& own_prompt();
   void note_tokens(std::span<const int32_t> read_tokens);
   void check_observed(const Policy& policy) const;
-  Plan plan(const Policy& policy, int64_t keep_total, const Progress& progress,
-            Receipt& record) const;
+  Receipt compress_to(const Policy& policy, int64_t keep_total, const Protection& protection,
+                      const Progress& progress, Receipt next);
+  Receipt begin_receipt(const Policy& policy, const Budget& budget) const;
+  Plan plan(const Policy& policy, int64_t keep_total, const Protection& protection,
+            const Progress& progress, Receipt& record) const;
+  size_t rows_to_observe(size_t n_tokens) const;
+  void run_observed(std::span<const int32_t> part, std::span<const int32_t> logit_rows);
+  void compress_if_due();
+  int64_t entries_before(int32_t position) const;
   void describe_cache(Receipt& receipt) const;
 };
 

@@ -107,6 +107,31 @@ TEST_F(Fidelity, RecordsWhichEntriesStayOfTheFirstRow) {
   }
 }
 
+/// Of 150 entries a head the prompt's 30 and the newest 64 stay, and a quarter of the other 56.
+TEST_F(Fidelity, GenerationRowsKeepPromptAndNewestOnTopOfTheBudget) {
+  FidelityRow r = row("g", 150, 20, 3);
+  r.prompt_tokens = 30;
+  const auto results = run({r})[0];
+  const int64_t heads = model_.shape().n_rows();
+  EXPECT_EQ(results[0].receipt.entries_kept, 150 * heads);
+  EXPECT_EQ(results[1].receipt.entries_kept, (30 + 64 + 14) * heads);
+  EXPECT_EQ(results[1].receipt.entries_protected, (30 + 64) * heads);
+  for (const auto& kept : results[1].kept->rows) {
+    for (size_t p = 0; p < 30; ++p) EXPECT_GT(kept[p], 0) << p;
+    for (size_t p = 86; p < 150; ++p) EXPECT_GT(kept[p], 0) << p;
+  }
+  EXPECT_EQ(results[2].receipt.entries_kept, 150 * heads);
+}
+
+TEST_F(Fidelity, AGenerationRowShorterThanItsWindowKeepsAll) {
+  FidelityRow r = row("g", 70, 20, 3);
+  r.prompt_tokens = 30;
+  const auto results = run({r});
+  for (const RowFidelity& result : results[0]) {
+    for (const double kl : result.kl) EXPECT_EQ(kl, 0);
+  }
+}
+
 TEST_F(Fidelity, StoppedRunsKeepWholeRows) {
   std::vector<std::vector<RowFidelity>> kept;
   const auto r = row("a", 80, 10, 3);

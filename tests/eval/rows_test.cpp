@@ -107,19 +107,10 @@ TEST(ReadRows, MissingAndEmptyFilesAreErrors) {
 TEST(SelectRows, FiltersKindsAndCountsPerKind) {
   std::vector<FidelityRow> rows(5, parse_row(kRow, 10));
   rows[1].kind = rows[3].kind = "qa";
-  EXPECT_EQ(select_rows(rows, {}, 0).rows.size(), 5U);
-  EXPECT_EQ(select_rows(rows, {}, 1).rows.size(), 2U);
-  EXPECT_EQ(select_rows(rows, {"qa"}, 0).rows.size(), 2U);
+  EXPECT_EQ(select_rows(rows, {}, 0).size(), 5U);
+  EXPECT_EQ(select_rows(rows, {}, 1).size(), 2U);
+  EXPECT_EQ(select_rows(rows, {"qa"}, 0).size(), 2U);
   EXPECT_THROW(select_rows(rows, {"none"}, 0), Error);
-}
-
-TEST(SelectRows, SaysThatGenerationRowsAreLeftOut) {
-  std::vector<FidelityRow> rows(3, parse_row(kRow, 10));
-  rows[1].prompt_tokens = 2;
-  const RowSelection selection = select_rows(rows, {}, 0);
-  EXPECT_EQ(selection.rows.size(), 2U);
-  ASSERT_EQ(selection.notes.size(), 1U);
-  EXPECT_THAT(selection.notes[0], HasSubstr("1 generation rows left out"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/policy.h"
+#include "policy/protection.h"
 #include "support/every_policy.h"
 
 namespace pith::test {
@@ -76,6 +77,16 @@ TEST_P(PlanContract, HoldsWithoutProtection) {
   for (const int64_t total : {4, 5, 20}) {
     PolicyContext context = synthetic.context(total);
     context.protection = {.sinks = 0, .window = 0};
+    checked_plan(context);
+  }
+}
+
+TEST_P(PlanContract, HoldsWithAProtectedPrompt) {
+  const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {60, 7, 33, 1}});
+  for (const int32_t prompt : {1, 20, 57, 58, 60, 1000}) {
+    PolicyContext context = synthetic.context(80);
+    context.protection = {.sinks = 0, .window = 2, .prompt = prompt};
+    context.keep_total = std::max<int64_t>(80, row_limits(context).least_total);
     checked_plan(context);
   }
 }

@@ -50,7 +50,10 @@ TEST(FitProtection, EveryHeadKeepsAnEntry) {
 
 TEST(EligibleEntries, LieBetweenSinksAndWindow) {
   const auto expect = [](int length, int first, int last) {
-    const auto eligible = eligible_entries(length, {.sinks = 2, .window = 3});
+    const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {length}});
+    PolicyContext context = synthetic.context(4);
+    context.protection = {.sinks = 2, .window = 3};
+    const auto eligible = eligible_entries(context, 3);
     EXPECT_EQ(eligible.first, first) << length;
     EXPECT_EQ(eligible.last, last) << length;
   };
@@ -59,6 +62,22 @@ TEST(EligibleEntries, LieBetweenSinksAndWindow) {
   expect(5, 2, 2);
   expect(4, 2, 2);
   expect(1, 1, 1);
+}
+
+TEST(EligibleEntries, ComeAfterTheProtectedPromptByPosition) {
+  auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {5}});
+  synthetic.cache.rows[2].positions = {0, 4, 9, 10, 20};
+  PolicyContext context = synthetic.context(20);
+  const auto first = [&](int32_t prompt, int sinks) {
+    context.protection = {.sinks = sinks, .window = 1, .prompt = prompt};
+    return eligible_entries(context, 2).first;
+  };
+  EXPECT_EQ(first(0, 0), 0);
+  EXPECT_EQ(first(9, 0), 2);
+  EXPECT_EQ(first(10, 1), 3);
+  EXPECT_EQ(first(4, 3), 3);
+  EXPECT_EQ(first(100, 0), 5);
+  EXPECT_EQ(eligible_entries(context, 2).count(), 0);
 }
 
 TEST(RowLimits, AreTheProtectedEntriesAndTheLength) {

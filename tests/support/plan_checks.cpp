@@ -8,14 +8,17 @@ namespace pith::test {
 
 namespace {
 
-std::string row_fault(const std::vector<int32_t>& keep, int length, const Protection& protection) {
+std::string row_fault(const std::vector<int32_t>& keep, std::span<const int32_t> positions,
+                      const Protection& protection) {
+  const auto length = int(positions.size());
   if (keep.empty()) return "is empty";
   if (keep.front() < 0 || keep.back() >= length) return "keeps an entry that is not there";
   if (std::adjacent_find(keep.begin(), keep.end(), std::greater_equal<>()) != keep.end()) {
     return "is not ascending";
   }
   for (int entry = 0; entry < length; ++entry) {
-    const bool guarded = entry < protection.sinks || entry >= length - protection.window;
+    const bool guarded = entry < protection.sinks || entry >= length - protection.window ||
+                         positions[size_t(entry)] < protection.prompt;
     if (guarded && !std::binary_search(keep.begin(), keep.end(), entry)) {
       return "evicts protected entry " + std::to_string(entry);
     }
@@ -30,14 +33,14 @@ std::string plan_fault(const Plan& plan, const PolicyContext& context) {
   if (plan.rows.size() != size_t(shape.n_rows())) return "rows are missing";
   int64_t entries = 0;
   for (int row = 0; row < shape.n_rows(); ++row) {
-    const int length = context.cache.length(row / shape.n_head_kv, row % shape.n_head_kv);
+    const auto positions = context.cache.positions(row / shape.n_head_kv, row % shape.n_head_kv);
     const RowPlan& plan_row = plan.rows[size_t(row)];
-    std::string fault = row_fault(plan_row.keep, length, context.protection);
+    std::string fault = row_fault(plan_row.keep, positions, context.protection);
     if (!plan_row.log_weight.empty() && plan_row.log_weight.size() != plan_row.keep.size()) {
       fault = "has log-weights of another length";
     }
     if (!fault.empty()) return "row " + std::to_string(row) + " " + fault;
-    entries += length;
+    entries += int64_t(positions.size());
   }
   const int64_t wanted = std::min(context.keep_total, entries);
   if (plan.total() == wanted) return "";

@@ -71,6 +71,13 @@ TEST(CommandLine, AnEmptyPromptIsWrongUsage) {
   expect_failure(2, "do not go together", "run --policy full -i --json");
 }
 
+TEST(CommandLine, GenerationThatCannotBeCompressedIsWrongUsage) {
+  expect_failure(2, "--every", "run -p x --every 0");
+  expect_failure(2, "does not work while generating", "run -p x --every 16 --policy kvzip");
+  expect_failure(2, "evicts nothing", "run -p x --every 16 --policy full");
+  expect_failure(2, "keep at least 193", "run -p x --every 128 --generated 100");
+}
+
 TEST(CommandLine, MissingFilesFail) {
   const test::TempFile text("some text", ".txt");
   expect_failure(1, "/no/model.gguf", "run --policy full -p x -m /no/model.gguf");

@@ -27,7 +27,7 @@ void add_candidates(const Scores& scores, const PolicyContext& context, int row,
                     std::vector<Candidate>& out) {
   const ModelShape& shape = context.cache.shape();
   const auto positions = context.cache.positions(row / shape.n_head_kv, row % shape.n_head_kv);
-  const auto eligible = eligible_entries(int(positions.size()), context.protection);
+  const auto eligible = eligible_entries(context, row);
   const auto first = std::ptrdiff_t(out.size());
   for (int i = eligible.first; i < eligible.last; ++i) {
     out.push_back({scores.rows[size_t(row)][size_t(i)], positions[size_t(i)], row});

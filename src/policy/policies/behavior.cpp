@@ -33,9 +33,7 @@ struct BehaviorOptions {
 
 /// What may be evicted of each (layer, KV head).
 std::vector<Candidate> candidates(const PolicyContext& context, int row, int group) {
-  const ModelShape& shape = context.cache.shape();
-  const int length = context.cache.length(row / shape.n_head_kv, row % shape.n_head_kv);
-  const Eligible eligible = eligible_entries(length, context.protection);
+  const Eligible eligible = eligible_entries(context, row);
   std::vector<Candidate> out;
   for (int i = eligible.first; i < eligible.last; ++i) out.push_back({group, i});
   return out;

@@ -50,14 +50,16 @@ class LagKvScorer : public Scorer {
   }
 
  private:
-  /// Blocks of `lag` after the sinks; the last whole block and what follows it have none to be
-  /// compared with and rank first.
+  /// Blocks of `lag` after the protected first entries; the last whole block and what follows it
+  /// have none to be compared with and rank first.
   void score_row(const PolicyContext& context, const ScoredRow& row) const {
     const KeyMatrix keys = keys_of(context, row.layer, row.head_kv);
     const KeyMatrix values = values_of(context, row.layer, row.head_kv);
     std::ranges::fill(row.scores, 1.0F);
     const int length = int(row.scores.size());
-    for (int at = context.protection.sinks; at + 2 * lag_ <= length; at += lag_) {
+    const int start =
+        eligible_entries(context, context.cache.shape().row(row.layer, row.head_kv)).first;
+    for (int at = start; at + 2 * lag_ <= length; at += lag_) {
       const Eigen::ArrayXf both =
           spread(keys.middleRows(at, lag_), keys.middleRows(at + lag_, lag_)) +
           spread(values.middleRows(at, lag_), values.middleRows(at + lag_, lag_));

@@ -13,8 +13,9 @@ class ChunkWrapper : public Wrapper {
   explicit ChunkWrapper(int size) : size_(size) {}
 
   void rescore(Scores& scores, const PolicyContext& context) const override {
-    for (auto& row : scores.rows) {
-      const auto eligible = eligible_entries(int(row.size()), context.protection);
+    for (size_t r = 0; r < scores.rows.size(); ++r) {
+      auto& row = scores.rows[r];
+      const auto eligible = eligible_entries(context, int(r));
       for (int first = eligible.first; first < eligible.last; first += size_) {
         const auto begin = row.begin() + first;
         const auto end = row.begin() + std::min(first + size_, eligible.last);

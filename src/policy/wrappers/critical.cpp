@@ -34,7 +34,8 @@ class CriticalWrapper : public Wrapper {
     parallel_for(shape.n_rows(), threads, [&](int row) {
       const auto norms =
           projected_value_norms(context, row / shape.n_head_kv, row % shape.n_head_kv);
-      rerank_row(scores.rows[size_t(row)], norms, quotas[size_t(row)], context.protection);
+      rerank_row(scores.rows[size_t(row)], norms, quotas[size_t(row)],
+                 eligible_entries(context, row));
     });
     scores.scratch_peak = std::max(scores.scratch_peak, bytes * size_t(threads));
   }
@@ -42,8 +43,7 @@ class CriticalWrapper : public Wrapper {
  private:
   /// The first part of the quota goes by score alone and gets ahead of all others.
   void rerank_row(std::vector<float>& row, const std::vector<float>& norms, int quota,
-                  const Protection& protection) const {
-    const auto eligible = eligible_entries(int(row.size()), protection);
+                  const Eligible& eligible) const {
     const int contested = quota - (int(row.size()) - eligible.count());
     const int safe = std::clamp(int(first_ * contested), 0, eligible.count());
     std::vector<int> order(size_t(eligible.count()));

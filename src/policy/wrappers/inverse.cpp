@@ -11,10 +11,8 @@ namespace {
 class InverseWrapper : public Wrapper {
  public:
   void weigh(Plan& plan, const PolicyContext& context) const override {
-    const ModelShape& shape = context.cache.shape();
-    for (int row = 0; row < shape.n_rows(); ++row) {
-      const int length = context.cache.length(row / shape.n_head_kv, row % shape.n_head_kv);
-      weigh_row(plan.rows[size_t(row)], eligible_entries(length, context.protection));
+    for (size_t row = 0; row < plan.rows.size(); ++row) {
+      weigh_row(plan.rows[row], eligible_entries(context, int(row)));
     }
   }
 

@@ -17,8 +17,9 @@ class SmoothWrapper : public Wrapper {
 
   void rescore(Scores& scores, const PolicyContext& context) const override {
     std::vector<float> pooled;
-    for (auto& row : scores.rows) {
-      const auto eligible = eligible_entries(int(row.size()), context.protection);
+    for (size_t r = 0; r < scores.rows.size(); ++r) {
+      auto& row = scores.rows[r];
+      const auto eligible = eligible_entries(context, int(r));
       const auto part = std::span(row).subspan(size_t(eligible.first), size_t(eligible.count()));
       pooled.resize(part.size());
       pool(part, kernel_, pooling_, false, pooled);

@@ -111,7 +111,7 @@ class BehaviorPlan : public testing::TestWithParam<int> {
         features_(4) {
     for (int row = 0; row < 4; ++row)
       inputs_.make_features(row / 2, row % 2, features_[size_t(row)]);
-    const auto [sinks, window] = context_.protection;
+    const auto [sinks, window, prompt] = context_.protection;
     for (int row = 0; row < 4; ++row) {
       for (int i = sinks; i < 80 - window; ++i) candidates_.push_back({row, i});
     }

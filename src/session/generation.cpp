@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "base/timer.h"
+#include "policy/protection.h"
+#include "session/session.h"
+
+namespace pith {
+
+void check_generation(const Policy& policy, const GenerationOptions& options) {
+  if (policy.keeps_all()) {
+    throw Error(ErrorCode::usage, policy.spec() + " evicts nothing: generation needs a policy");
+  }
+  if (!policy.in_generation()) {
+    throw Error(ErrorCode::usage, policy.spec() +
+                                      " reads more than the last positions and does not work "
+                                      "while generating; `pith policies` says which do");
+  }
+  if (options.every < 1) {
+    throw Error(ErrorCode::usage, "compressing every " + std::to_string(options.every) +
+                                      " tokens is not possible: it takes 1 or more");
+  }
+  if (options.window < 0) throw Error(ErrorCode::usage, "the window is at least 0");
+  const int64_t least = int64_t{options.every} + options.window + 1;
+  if (options.kept < least) {
+    throw Error(ErrorCode::usage, "keeping " + std::to_string(options.kept) +
+                                      " generated entries a head leaves no room for " +
+                                      std::to_string(options.every) + " new ones and a window of " +
+                                      std::to_string(options.window) + ": keep at least " +
+                                      std::to_string(least));
+  }
+}
+
+void SessionImpl::compress_generated(const GenerationOptions& asked) {
+  Policy policy = Policy::parse(asked.policy);
+  check_generation(policy, asked);
+  done.generation = {
+      .policy = policy.spec(), .kept = asked.kept, .every = asked.every, .window = asked.window};
+  const int32_t next = cache.next_position();
+  generating = {.policy = std::move(policy), .options = asked, .from = next, .checked = next};
+}
+
+int64_t SessionImpl::entries_before(int32_t position) const {
+  const ModelShape& shape = model.shape();
+  int64_t count = 0;
+  for (int row = 0; row < shape.n_rows(); ++row) {
+    const auto positions = cache.positions(row / shape.n_head_kv, row % shape.n_head_kv);
+    count += std::ranges::lower_bound(positions, position) - positions.begin();
+  }
+  return count;
+}
+
+/// How many of the last of `n_tokens` that come now the next compression will read.
+size_t SessionImpl::rows_to_observe(size_t n_tokens) const {
+  if (!generating) return 0;
+  const int64_t tail = generating->policy.needs().tail;
+  const int64_t due = int64_t{generating->checked} + generating->options.every;
+  const int64_t after = due - cache.next_position() - int64_t(n_tokens);
+  return size_t(std::clamp<int64_t>(tail - std::max<int64_t>(0, after), 0, int64_t(n_tokens)));
+}
+
+/// Runs tokens that come after the prompt.
+void SessionImpl::run_observed(std::span<const int32_t> part, std::span<const int32_t> logit_rows) {
+  const size_t rows = rows_to_observe(part.size());
+  std::vector<int32_t> observed(rows);
+  for (size_t i = 0; i < rows; ++i) observed[i] = int32_t(part.size() - rows + i);
+  engine->run(cache, {.tokens = part, .logit_rows = logit_rows, .observe_rows = observed}, logits,
+              &seen);
+  if (rows > 0) seen = seen.tail(generating->policy.needs().tail);
+  note_tokens(part);
+}
+
+void SessionImpl::compress_if_due() {
+  if (!generating) return;
+  const GenerationOptions& asked = generating->options;
+  const int32_t next = cache.next_position();
+  if (next - generating->checked < asked.every) return;
+  generating->checked = next;
+  const int64_t before = entries_before(generating->from), all = cache.total_entries();
+  const int64_t keep = before + int64_t{asked.kept - asked.every} * model.shape().n_rows();
+  if (all <= keep) return;
+  cache.apply(plan(generating->policy, keep,
+                   {.sinks = 0, .window = asked.window, .prompt = generating->from}, {}, done));
+  repeated.reset();
+  ++done.generation.compressions;
+  done.generation.entries_evicted += all - cache.total_entries();
+}
+
+}  // namespace pith

@@ -1,0 +1,133 @@
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "session/session.h"
+#include "support/expect_error.h"
+#include "support/logits.h"
+#include "support/tiny_model.h"
+
+namespace pith::test {
+namespace {
+
+constexpr int kPrompt = 120;
+const TinyModelOptions kOptions{.n_layer = 2, .n_head = 6, .n_head_kv = 2, .head_dim = 32};
+constexpr int kRows = 4;
+
+class TinyGeneration : public ::testing::Test {
+ protected:
+  /// After a prompt of which a quarter is kept.
+  Session prompted(const char* policy = "snapkv") const {
+    Session s(model, {.threads = 2, .n_ctx = 1000, .k_type = KvType::f32, .v_type = KvType::f32});
+    s.prefill(prompt);
+    s.compress(policy, "25%");
+    return s;
+  }
+
+  TinyModel tiny{kOptions};
+  Model model = Model::load(tiny.path());
+  std::vector<int32_t> prompt = random_tokens(kPrompt, kOptions.n_vocab, 7);
+  std::vector<int32_t> later = random_tokens(300, kOptions.n_vocab, 8);
+};
+
+std::vector<int32_t> positions(Session& s, int row) {
+  const auto span = s.impl().cache.positions(row / 2, row % 2);
+  return {span.begin(), span.end()};
+}
+
+TEST_F(TinyGeneration, NeverHoldsMoreThanItsBound) {
+  for (const char* policy :
+       {"behavior+smooth(kernel=5)", "snapkv+ada", "streaming", "tova+global"}) {
+    Session s = prompted();
+    const int64_t before = s.receipt().entries_kept;
+    s.compress_generated({.policy = policy, .kept = 40, .every = 16, .window = 8});
+    int64_t most = 0, least = INT64_MAX;
+    for (size_t i = 0; i < later.size(); ++i) {
+      s.decode(later[i]);
+      const int64_t held = s.impl().cache.total_entries() - before;
+      most = std::max(most, held);
+      if (i > 40) least = std::min(least, held);
+    }
+    EXPECT_EQ(most, int64_t{39} * kRows) << policy;  // 24 after a compression, 15 more before one
+    EXPECT_EQ(least, int64_t{24} * kRows) << policy;
+    const GenerationReceipt done = s.receipt().generation;
+    EXPECT_EQ(done.compressions, 300 / 16 - 1) << policy;  // after 16 tokens there is nothing to do
+    EXPECT_EQ(s.impl().cache.total_entries(), before + 300 * kRows - done.entries_evicted);
+    EXPECT_EQ(s.next_position(), kPrompt + 300);
+  }
+}
+
+TEST_F(TinyGeneration, KeepsThePromptAndTheNewest) {
+  Session s = prompted();
+  std::vector<std::vector<int32_t>> prompt_entries;
+  for (int row = 0; row < kRows; ++row) prompt_entries.push_back(positions(s, row));
+  s.compress_generated({.policy = "streaming", .kept = 30, .every = 10, .window = 5});
+  for (int i = 0; i < 35; ++i) s.decode(later[size_t(i)]);
+  for (int row = 0; row < kRows; ++row) {
+    // Compressed after 30 tokens to the newest 20; five more have come since.
+    std::vector<int32_t> expected = prompt_entries[size_t(row)];
+    for (int p = kPrompt + 10; p < kPrompt + 35; ++p) expected.push_back(p);
+    EXPECT_EQ(positions(s, row), expected);
+  }
+}
+
+/// One compression while generating is the compression of the same cache after the same tokens.
+TEST_F(TinyGeneration, EqualsACompressionOfWhatCameSince) {
+  for (const char* policy : {"behavior", "snapkv+global", "caote"}) {
+    Session generated = prompted();
+    generated.compress_generated({.policy = policy, .kept = 60, .every = 40, .window = 8});
+    for (int i = 0; i < 40; ++i) generated.decode(later[size_t(i)]);
+
+    Session read = prompted();
+    read.prefill(std::span(later).first(40), needs_of(policy));
+    // Of 40 entries a head 20 stay: the window of 8 and 12 others.
+    read.impl().compress_after(kPrompt, 8, Policy::parse(policy), Budget::parse("12"), {});
+    for (int row = 0; row < kRows; ++row) {
+      EXPECT_EQ(positions(generated, row), positions(read, row)) << policy;
+    }
+  }
+}
+
+TEST_F(TinyGeneration, ReadsTurnsThatComeAtOnce) {
+  Session s = prompted();
+  const int64_t before = s.receipt().entries_kept;
+  s.compress_generated({.policy = "behavior", .kept = 40, .every = 16, .window = 8});
+  s.prefill(std::span(later).first(100), {});
+  EXPECT_EQ(s.impl().cache.total_entries(), before + 24 * kRows);
+  s.evaluate(std::span(later).first(50));
+  EXPECT_EQ(s.impl().cache.total_entries(), before + 24 * kRows);
+}
+
+TEST_F(TinyGeneration, ForksGoOnApartAndTrimsStayInStep) {
+  Session s = prompted();
+  s.compress_generated({.policy = "snapkv", .kept = 40, .every = 16, .window = 8});
+  for (int i = 0; i < 30; ++i) s.decode(later[size_t(i)]);
+  Session fork = s.fork();
+  for (int i = 30; i < 60; ++i) {
+    s.decode(later[size_t(i)]);
+    fork.decode(later[size_t(i)]);
+  }
+  for (int row = 0; row < kRows; ++row) EXPECT_EQ(positions(s, row), positions(fork, row));
+  fork.trim(kPrompt - 10);
+  for (int i = 0; i < 80; ++i) fork.decode(later[size_t(i)]);
+  EXPECT_LE(fork.impl().cache.total_entries(), prompted().receipt().entries_kept + 40 * kRows);
+}
+
+TEST_F(TinyGeneration, WhatCannotBeDoneIsRefused) {
+  Session s = prompted();
+  const auto refused = [&](const GenerationOptions& options, const char* reason) {
+    expect_error(ErrorCode::usage, reason, [&] { s.compress_generated(options); });
+  };
+  refused({.policy = "h2o"}, "does not work while generating");
+  refused({.policy = "kvzip"}, "does not work while generating");
+  refused({.policy = "full"}, "full evicts nothing");
+  refused({.every = 0}, "takes 1 or more");
+  refused({.window = -1}, "at least 0");
+  refused({.kept = 192, .every = 128, .window = 64}, "keep at least 193");
+  refused({.policy = "nonsense"}, "nonsense");
+  s.decode(later[0]);
+  EXPECT_EQ(s.receipt().generation.policy, "");
+}
+
+}  // namespace
+}  // namespace pith::test
