@@ -1,0 +1,128 @@
+#include "measure/support.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace pith::measure {
+
+namespace {
+
+template <class T>
+using Row = Eigen::Matrix<T, 1, Eigen::Dynamic>;
+
+/// Weights of a growing support and the residual that they leave.
+template <class T>
+class Fit {
+ public:
+  Fit(const RowMatrix<T>& features, const Row<T>& target)
+      : features_(features), residual_(target) {}
+
+  void add(int entry) {
+    support_.push_back(entry);
+    weights_.push_back(1);
+    curvature_.push_back(features_.row(entry).squaredNorm());
+    residual_ -= features_.row(entry);
+  }
+
+  void sweep(const FitOptions& options) {
+    const auto ridge = T(options.ridge), least = T(options.least), most = T(options.most);
+    for (size_t s = 0; s < support_.size(); ++s) {
+      const T g = curvature_[s];
+      if (!(g > 0)) continue;
+      const auto phi = features_.row(support_[s]);
+      const T best = (phi.dot(residual_) + (weights_[s] + ridge) * g) / ((1 + ridge) * g);
+      const T weight = std::clamp(best, least, most);
+      residual_ += (weights_[s] - weight) * phi;
+      weights_[s] = weight;
+    }
+  }
+
+  const Row<T>& residual() const { return residual_; }
+  const std::vector<int>& support() const { return support_; }
+  const std::vector<T>& weights() const { return weights_; }
+
+ private:
+  const RowMatrix<T>& features_;
+  Row<T> residual_;
+  std::vector<int> support_;
+  std::vector<T> weights_, curvature_;
+};
+
+/// Moves the `count` best of `rest` by gain to the front, best first; ties go to the lower entry.
+template <class T>
+void best_first(std::vector<int>& rest, const Eigen::Matrix<T, Eigen::Dynamic, 1>& gain,
+                int count) {
+  std::partial_sort(rest.begin(), rest.begin() + count, rest.end(),
+                    [&](int a, int b) { return gain[a] != gain[b] ? gain[a] > gain[b] : a < b; });
+}
+
+}  // namespace
+
+template <class T>
+Row<T> sum_of(const RowMatrix<T>& features, std::span<const int> entries) {
+  Row<T> sum = Row<T>::Zero(features.cols());
+  for (const int entry : entries) sum += features.row(entry);
+  return sum;
+}
+
+template <class T>
+T surrogate(const RowMatrix<T>& features, const Row<T>& target, std::span<const int> support,
+            std::span<const T> weights) {
+  Row<T> residual = target;
+  for (size_t s = 0; s < support.size(); ++s) residual -= weights[s] * features.row(support[s]);
+  return residual.squaredNorm();
+}
+
+template <class T>
+std::vector<T> fit_weights(const RowMatrix<T>& features, const Row<T>& target,
+                           std::span<const int> support, const FitOptions& options) {
+  Fit<T> fit(features, target);
+  for (const int entry : support) fit.add(entry);
+  for (int sweep = 0; sweep < options.sweeps; ++sweep) fit.sweep(options);
+  return fit.weights();
+}
+
+template <class T>
+std::vector<int> pursue(const RowMatrix<T>& features, std::span<const int> competing,
+                        std::span<const int> forced, int size, const PursuitOptions& options) {
+  Fit<T> fit(features, sum_of(features, competing));
+  std::vector<int> rest;
+  std::vector<int> first(forced.begin(), forced.end());
+  std::ranges::sort(first);
+  std::ranges::set_difference(competing, first, std::back_inserter(rest));
+  for (const int entry : forced) fit.add(entry);
+  const auto refit = [&] {
+    for (int s = 0; s < options.fit.sweeps; ++s) fit.sweep(options.fit);
+  };
+  if (!forced.empty()) refit();
+  const Eigen::Matrix<T, Eigen::Dynamic, 1> norms = features.rowwise().norm();
+  const int batch = std::max(1, std::min(options.most_at_once, size / options.batches));
+  while (int(fit.support().size()) < size && !rest.empty()) {
+    Eigen::Matrix<T, Eigen::Dynamic, 1> gain = features * fit.residual().transpose();
+    for (Eigen::Index i = 0; i < gain.size(); ++i) gain[i] = norms[i] > 0 ? gain[i] / norms[i] : 0;
+    const int count = std::min({batch, size - int(fit.support().size()), int(rest.size())});
+    best_first(rest, gain, count);
+    for (int i = 0; i < count; ++i) fit.add(rest[size_t(i)]);
+    rest.erase(rest.begin(), rest.begin() + count);
+    refit();
+  }
+  return fit.support();
+}
+
+template Row<float> sum_of<float>(const RowMatrix<float>&, std::span<const int>);
+template Row<double> sum_of<double>(const RowMatrix<double>&, std::span<const int>);
+template float surrogate<float>(const RowMatrix<float>&, const Row<float>&, std::span<const int>,
+                                std::span<const float>);
+template double surrogate<double>(const RowMatrix<double>&, const Row<double>&,
+                                  std::span<const int>, std::span<const double>);
+template std::vector<float> fit_weights<float>(const RowMatrix<float>&, const Row<float>&,
+                                               std::span<const int>, const FitOptions&);
+template std::vector<double> fit_weights<double>(const RowMatrix<double>&, const Row<double>&,
+                                                 std::span<const int>, const FitOptions&);
+template std::vector<int> pursue<float>(const RowMatrix<float>&, std::span<const int>,
+                                        std::span<const int>, int, const PursuitOptions&);
+template std::vector<int> pursue<double>(const RowMatrix<double>&, std::span<const int>,
+                                         std::span<const int>, int, const PursuitOptions&);
+
+}  // namespace pith::measure

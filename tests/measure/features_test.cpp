@@ -1,0 +1,63 @@
+#include "measure/features.h"
+
+#include <gtest/gtest.h>
+
+#include "support/measure_fixture.h"
+
+namespace pith::test {
+namespace {
+
+using measure::RowMatrix;
+
+TEST(MeasureFeatures, TauIsAPartOfTheValuesSize) {
+  const MeasureFixture fixture;
+  EXPECT_NEAR(measure::tau_of<double>(fixture.head.values, 8, 0.3), fixture.head.tau, 1e-12);
+  EXPECT_EQ(measure::tau_of<float>({}, 8, 0.3F), 0);
+}
+
+TEST(MeasureFeatures, InnerProductsAreTheGramMatrix) {
+  const MeasureFixture fixture;
+  const auto phi = fixture.features();
+  const RowMatrix<double> gram = phi * phi.transpose();
+  const std::vector<double> expected = fixture.json["gram"];
+  for (int i = 0; i < 32; ++i) {
+    for (int j = 0; j < 32; ++j) {
+      EXPECT_NEAR(gram(i, j), expected[size_t(32 * i + j)], 1e-7);  // rounded inputs
+      EXPECT_NEAR(gram(i, j), fixture.head.gram(i, j), 1e-12);
+    }
+  }
+}
+
+/// A sketch's inner products average to the exact ones over seeds.
+TEST(MeasureFeatures, ASketchIsUnbiased) {
+  const MeasureFixture fixture;
+  constexpr int kSeeds = 4000;
+  std::vector<double> sum(2, 0), squares(2, 0);
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    RowMatrix<double> phi(32, measure::feature_columns(6, 8, 2));
+    measure::write_features(fixture.responses(), fixture.head.tau, 2, uint32_t(seed), 0, phi);
+    const std::array<double, 2> found{phi.row(3).dot(phi.row(17)), phi.row(18).squaredNorm()};
+    for (size_t k = 0; k < 2; ++k) {
+      sum[k] += found[k];
+      squares[k] += found[k] * found[k];
+    }
+  }
+  const std::array<double, 2> exact{fixture.head.gram(3, 17), fixture.head.gram(18, 18)};
+  for (size_t k = 0; k < 2; ++k) {
+    const double mean = sum[k] / kSeeds;
+    const double error = std::sqrt((squares[k] / kSeeds - mean * mean) / kSeeds);
+    EXPECT_LT(std::abs(mean - exact[k]), 4 * error + 1e-12);
+  }
+}
+
+TEST(MeasureFeatures, SetsOfQueriesStandBesideEachOther) {
+  const MeasureFixture fixture;
+  const auto width = measure::feature_columns(6, 8, 0);
+  RowMatrix<double> both(32, 2 * width);
+  measure::write_features(fixture.responses(), fixture.head.tau, 0, 0, 0, both);
+  measure::write_features(fixture.responses(), fixture.head.tau, 0, 0, width, both);
+  EXPECT_NEAR(both.row(4).dot(both.row(9)), 2 * fixture.head.gram(4, 9), 1e-12);
+}
+
+}  // namespace
+}  // namespace pith::test

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "measure/features.h"
+#include "reference/measure.hpp"
+
+namespace pith::test {
+
+/// data/measure.json: one head of 32 entries and 6 queries with its Gram matrix, pursuits, risk and
+/// tree in float64.
+struct MeasureFixture {
+  nlohmann::json json = nlohmann::json::parse(std::ifstream(PITH_TEST_DATA "/measure.json"));
+  reference::MeasureCase head{.entries = json["n"],
+                              .queries = json["m"],
+                              .head_dim = json["d"],
+                              .alpha = by_entry(),
+                              .values = json["V"],
+                              .tau = json["tau"]};
+
+  measure::Responses<double> responses() const {
+    return {.entries = head.entries,
+            .queries = head.queries,
+            .head_dim = head.head_dim,
+            .alpha = head.alpha,
+            .values = head.values};
+  }
+
+  measure::RowMatrix<double> features() const {
+    measure::RowMatrix<double> out(head.entries,
+                                   measure::feature_columns(head.queries, head.head_dim, 0));
+    measure::write_features(responses(), head.tau, 0, 0, 0, out);
+    return out;
+  }
+
+ private:
+  /// The fixture has [queries, entries].
+  std::vector<double> by_entry() const {
+    const std::vector<double> by_query = json["alpha"];
+    const int n = json["n"], m = json["m"];
+    std::vector<double> out(by_query.size());
+    for (int i = 0; i < n; ++i) {
+      for (int q = 0; q < m; ++q) out[size_t(i * m + q)] = by_query[size_t(q * n + i)];
+    }
+    return out;
+  }
+};
+
+}  // namespace pith::test
