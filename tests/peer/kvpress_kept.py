@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import types
+import unittest.mock
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -31,6 +32,23 @@ def expected(ratio):
     return kvpress.ExpectedAttentionPress(compression_ratio=ratio)
 
 
+class ExactLeverage(kvpress.LeverageScorePress):
+    """The press with the identity for its random sketch."""
+
+    @staticmethod
+    def compute_leverage_scores(key_states, _):
+        d = key_states.shape[-1]
+        identity = torch.eye(d) * d**0.5  # the press divides by this root
+        with unittest.mock.patch("torch.randn", lambda *_, **__: identity):
+            return kvpress.LeverageScorePress.compute_leverage_scores(key_states, d)
+
+
+def exact_compactor(ratio):
+    press = kvpress.CompactorPress(compression_ratio=ratio)
+    press._leverage_press = ExactLeverage(compression_ratio=ratio)
+    return press
+
+
 # Name of a press, as the tests write it, to how it is made. Defaults unless the name says otherwise.
 PRESSES = {
     "StreamingLLM": lambda c: kvpress.StreamingLLMPress(compression_ratio=c),
@@ -45,7 +63,9 @@ PRESSES = {
     "KVzip": lambda c: kvpress.KVzipPress(compression_ratio=c),
     "KVgrad": lambda c: kvpress.KVgradPress(compression_ratio=c),
     "LeverageScore": lambda c: kvpress.LeverageScorePress(compression_ratio=c),
+    "LeverageScore(no sketch)": lambda c: ExactLeverage(compression_ratio=c),
     "Compactor": lambda c: kvpress.CompactorPress(compression_ratio=c),
+    "Compactor(no sketch)": exact_compactor,
     "AdaKV(SnapKV)": lambda c: kvpress.AdaKVPress(snapkv(c)),
     "AdaKV(ExpectedAttention)": lambda c: kvpress.AdaKVPress(expected(c)),
     "AdaKV(KeyDiff)": lambda c: kvpress.AdaKVPress(kvpress.KeyDiffPress(compression_ratio=c)),
