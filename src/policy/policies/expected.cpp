@@ -4,6 +4,7 @@
 #include "policy/attention_probs.h"
 #include "policy/keys.h"
 #include "policy/policies/policies.h"
+#include "policy/rotate.h"
 #include "policy/score_rows.h"
 #include "policy/value_norms.h"
 
@@ -16,28 +17,6 @@ using Square = Eigen::MatrixXd;
 
 constexpr Reading kPrompt{.source = Source::prompt};
 
-/// Numbers of a pair of the rotation.
-struct Pair {
-  Eigen::Index first, second;
-};
-
-Pair pair_of(const Rotation& rotation, size_t j) {
-  const auto at = Eigen::Index(j), pairs = Eigen::Index(rotation.frequency.size());
-  return rotation.neighbours ? Pair{2 * at, 2 * at + 1} : Pair{at, at + pairs};
-}
-
-/// Multiplies the pairs of a vector by cos and sin of an angle each.
-template <class Angles>
-void turn(const Rotation& rotation, Vector& x, Angles cos_sin) {
-  for (size_t j = 0; j < rotation.frequency.size(); ++j) {
-    const auto [c, s] = cos_sin(j);
-    const Pair p = pair_of(rotation, j);
-    const double a = x[p.first], b = x[p.second];
-    x[p.first] = c * a - s * b;
-    x[p.second] = s * a + c * b;
-  }
-}
-
 /// Mean over `count` positions from `next` on of the matrix that rotates a query.
 Square mean_rotation(const Rotation& rotation, int head_dim, int32_t next, int count) {
   Square out = Square::Identity(head_dim, head_dim);
@@ -48,7 +27,7 @@ Square mean_rotation(const Rotation& rotation, int head_dim, int32_t next, int c
       c += std::cos(angle) / count;
       s += std::sin(angle) / count;
     }
-    const Pair at = pair_of(rotation, j);
+    const RotatedPair at = pair_of(rotation, j);
     out(at.first, at.first) = out(at.second, at.second) = c;
     out(at.first, at.second) = -s;
     out(at.second, at.first) = s;
@@ -73,10 +52,7 @@ Moments query_moments(const PolicyContext& context, const Rotation& rotation, in
     const float* query = context.prompt->query.at(size_t(layer)).data() +
                          (t * size_t(shape.n_head) + size_t(head)) * size_t(shape.head_dim);
     Vector q = Eigen::Map<const Eigen::VectorXf>(query, shape.head_dim).cast<double>();
-    turn(rotation, q, [&](size_t j) {
-      const double angle = -double(positions[t]) * double(rotation.frequency[j]);
-      return std::pair(std::cos(angle), std::sin(angle));
-    });
+    turn(rotation, -double(positions[t]), q);
     out.mean += q;
     out.covariance.selfadjointView<Eigen::Lower>().rankUpdate(q);
   }

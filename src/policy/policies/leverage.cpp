@@ -6,6 +6,7 @@
 
 #include "policy/keys.h"
 #include "policy/policies/policies.h"
+#include "policy/rotate.h"
 #include "policy/score_rows.h"
 
 namespace pith {
@@ -17,25 +18,12 @@ using Square = Eigen::MatrixXd;
 /// Added to the diagonal, so that few or equal keys can be inverted.
 constexpr double kJitter = 1e-2;
 
-/// Turns a key back to position 0.
-void unrotate(const Rotation& rotation, int32_t position, Eigen::Ref<Eigen::VectorXd> key) {
-  const auto pairs = Eigen::Index(rotation.frequency.size());
-  for (Eigen::Index j = 0; j < pairs; ++j) {
-    const Eigen::Index first = rotation.neighbours ? 2 * j : j;
-    const Eigen::Index second = rotation.neighbours ? 2 * j + 1 : j + pairs;
-    const double angle = double(position) * double(rotation.frequency[size_t(j)]);
-    const double a = key[first], b = key[second], c = std::cos(angle), s = std::sin(angle);
-    key[first] = c * a + s * b;
-    key[second] = c * b - s * a;
-  }
-}
-
 void score_row(const PolicyContext& context, const ScoredRow& row) {
   const Rotation rotation = context.weights.rotation(row.layer);
   const auto positions = context.cache.positions(row.layer, row.head_kv);
   Square keys = keys_of(context, row.layer, row.head_kv).cast<double>().transpose();
   for (Eigen::Index i = 0; i < keys.cols(); ++i) {
-    unrotate(rotation, positions[size_t(i)], keys.col(i));
+    turn(rotation, -double(positions[size_t(i)]), keys.col(i));
   }
   keys.colwise() -= Eigen::VectorXd(keys.rowwise().mean());
   Square gram = keys * keys.transpose();
