@@ -132,7 +132,7 @@ class ContextBench {
     const Receipt receipt = session.compress(result.policy, result.budget);
     const PhaseTimes &wall = receipt.time_s, &cpu = receipt.cpu_s;
     if (wall.observe > before.time_s.observe) {
-      add_sample(result, "repeat", ctx_, wall.observe - before.time_s.observe,
+      add_sample(result, "passes", ctx_, wall.observe - before.time_s.observe,
                  cpu.observe - before.cpu_s.observe);
     }
     if (receipt.entries_kept < receipt.entries_full) {

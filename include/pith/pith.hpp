@@ -80,8 +80,8 @@ struct Receipt {
   int64_t entries_full = 0, entries_kept = 0, entries_protected = 0;
   int64_t bytes_full = 0, bytes_kept = 0;        ///< keys, values, positions, log-weights
   int64_t resident_full = 0, resident_kept = 0;  ///< pages the cache's allocator holds
-  size_t scratch_peak = 0;                       ///< working memory of scoring, bytes
-  std::vector<std::vector<int>> kept;            ///< [n_layer][n_head_kv]
+  size_t scratch_peak = 0;  ///< working memory of scoring, queries held for it counted, bytes
+  std::vector<std::vector<int>> kept;  ///< [n_layer][n_head_kv]
   PhaseTimes time_s;
   PhaseTimes cpu_s;  ///< CPU time of all threads in the same phases
   GenerationReceipt generation;
@@ -127,9 +127,9 @@ class Session {
   Session& operator=(Session&&) noexcept;
 
   /// Reads `tokens` at the next positions and remembers what policies `need` of them (needs_of()
-  /// says it; a repeat pass is run by compress()). Throws Error(usage) for an empty prompt and
-  /// Error(memory) where it does not fit the context; after an error or an interruption the session
-  /// is as it was after the last complete ubatch.
+  /// says it; repeat and lookahead passes are run by compress()). Throws Error(usage) for an empty
+  /// prompt and Error(memory) where it does not fit the context; after an error or an interruption
+  /// the session is as it was after the last complete ubatch.
   void prefill(std::span<const int32_t> tokens, const Needs& need = {.tail = 64},
                const Progress& progress = {});
 

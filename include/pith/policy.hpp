@@ -33,8 +33,9 @@ struct ModelShape {
 struct Needs {
   int tail = 0;         ///< queries, states and logits of so many last positions
   bool prompt = false;  ///< queries of every position of the prompt
-  bool repeat =
-      false;  ///< queries of a second pass, in which the model is told to repeat the prompt
+  /// Queries of a second pass, in which the model is told to repeat the prompt.
+  bool repeat = false;
+  int lookahead = 0;  ///< queries of so many greedy tokens after the prompt; takes a tail
 
   /// What serves both.
   Needs operator|(const Needs& other) const;
@@ -50,11 +51,11 @@ struct Observation {
   std::vector<std::vector<float>> query;  ///< per layer [m, n_head, head_dim], after RoPE, unscaled
   std::vector<float> residual;  ///< [m, n_embd], the state before the final norm, or empty
   std::vector<float> logits;    ///< [m, n_vocab], or empty
-  /// Keys of the observed positions where these are not in the cache, per layer
+  /// Keys and values of the observed positions where these are not in the cache, per layer
   /// [n_head_kv, m, head_dim]; a query sees those at its own position and before. Else empty.
-  std::vector<std::vector<float>> own_keys = {};
+  std::vector<std::vector<float>> own_keys = {}, own_values = {};
 
-  /// The last `count` positions only (all of them where there are fewer).
+  /// The last `count` positions only (all of them where there are fewer), without own entries.
   Observation tail(int count) const;
 };
 
@@ -120,7 +121,8 @@ struct PolicyContext {
   int threads = 1;
   const Observation* prompt = nullptr;       ///< queries of the whole prompt
   std::span<const Observation> repeat = {};  ///< the repeat pass, in parts
-  size_t scratch_bytes = size_t{1} << 30;    ///< bound on the working memory of scoring
+  const Observation* lookahead = nullptr;  ///< greedy tokens after the prompt, from the full cache
+  size_t scratch_bytes = size_t{1} << 30;  ///< bound on the working memory of scoring
   /// Called with the share done (0..1); returning false stops with ErrorCode::interrupted.
   std::function<bool(double)> progress;
 };

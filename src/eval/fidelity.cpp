@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/argmax.h"
 #include "base/parallel.h"
 #include "eval/metrics.h"
 #include "policy/policy.h"
@@ -119,8 +120,9 @@ class RowRun {
         options_(options),
         base_(model, options.session),
         scored_(scored_positions(row)) {
-    base_.prefill(row.context, observed(), progress);
-    if (observed().repeat) base_.impl().repeat({});  // once for all forks
+    constexpr double kPrefill = 0.5;
+    base_.prefill(row.context, observed(), part_of(progress, 0, kPrefill));
+    base_.impl().run_passes(observed(), part_of(progress, kPrefill, 1));  // once for all forks
     Session full = base_.fork();
     full_logits_ = scored_logits(full, row);
     if (options.diverge > 0) {
@@ -183,18 +185,12 @@ class RowRun {
   std::vector<int32_t> full_greedy_;
 };
 
-/// Progress of a part that goes from `from` to `to` of the whole.
-Progress part(const Progress& whole, double from, double to) {
-  if (!whole) return {};
-  return [&whole, from, to](double share) { return whole(from + share * (to - from)); };
-}
-
 std::vector<RowFidelity> run_row(const Model& model, const FidelityRow& row,
                                  const FidelityOptions& options, bool pictures,
                                  const Progress& progress) {
   // Reading the context and the cases take about half of the time each at usual sizes.
   constexpr double kReading = 0.5;
-  const RowRun run(model, row, options, part(progress, 0, kReading));
+  const RowRun run(model, row, options, part_of(progress, 0, kReading));
   std::vector<RowFidelity> results;
   const auto n_cases = double(options.cases.size());
   for (const FidelityCase& cell : options.cases) {
@@ -202,7 +198,7 @@ std::vector<RowFidelity> run_row(const Model& model, const FidelityRow& row,
     if (progress && !progress(from)) throw Error(ErrorCode::interrupted, "interrupted");
     try {
       results.push_back(
-          run.measure(cell, pictures, part(progress, from, from + (1 - kReading) / n_cases)));
+          run.measure(cell, pictures, part_of(progress, from, from + (1 - kReading) / n_cases)));
     } catch (const Error& e) {
       throw Error(e.code(),
                   cell.policy + " at " + cell.budget + ", row " + row.id + ": " + e.what());
@@ -218,7 +214,7 @@ void run_fidelity(const Model& model, std::span<const FidelityRow> rows,
                   const Progress& progress) {
   for (size_t r = 0; r < rows.size(); ++r) {
     const auto n_rows = double(rows.size());
-    const Progress row_progress = part(progress, double(r) / n_rows, double(r + 1) / n_rows);
+    const Progress row_progress = part_of(progress, double(r) / n_rows, double(r + 1) / n_rows);
     sink(run_row(model, rows[r], options, r == 0, row_progress));
   }
 }

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/argmax.h"
+
 namespace pith {
 namespace {
 
@@ -20,10 +22,6 @@ double log_sum_exp(std::span<const float> logits) {
 }
 
 }  // namespace
-
-int32_t argmax(std::span<const float> logits) {
-  return int32_t(std::ranges::max_element(logits) - logits.begin());
-}
 
 PredictionChange compare_logits(std::span<const float> full, std::span<const float> compressed,
                                 std::optional<int32_t> next_token) {

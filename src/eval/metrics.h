@@ -21,9 +21,6 @@ struct PredictionChange {
 PredictionChange compare_logits(std::span<const float> full, std::span<const float> compressed,
                                 std::optional<int32_t> next_token);
 
-/// Index of the largest logit; ties go to the lower one.
-int32_t argmax(std::span<const float> logits);
-
 /// Mean of `values`; NaN where there are none.
 double mean(std::span<const double> values);
 

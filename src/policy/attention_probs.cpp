@@ -3,6 +3,9 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <limits>
+#include <numeric>
+
+#include "policy/rotate.h"
 
 namespace pith {
 
@@ -13,33 +16,79 @@ using MatrixMap = Eigen::Map<Matrix>;
 
 /// Positions that each_attention_tile takes at a time.
 constexpr int kTile = 64;
+/// Queries of Source::future, and positions between the prompt and the first of them.
+constexpr int64_t kFutureQueries = 128;
+constexpr int32_t kFutureGap = 16;
 
-/// Some observed positions: first, first + 1, .. of an observation.
-struct Positions {
+/// Queries of an observation, each with the position it asks from: its own, or another that it is
+/// turned to.
+struct Asking {
   const Observation& seen;
-  int first, count;
+  std::vector<int> places;         ///< in `seen`, ascending
+  std::vector<int32_t> positions;  ///< ascending
+  bool turned = false;             ///< positions are not those of `seen`
 
-  std::span<const int32_t> numbers() const {
-    return std::span(seen.positions).subspan(size_t(first), size_t(count));
+  int count() const { return int(places.size()); }
+  Asking part(int first, int n) const {
+    return {seen,
+            {places.begin() + first, places.begin() + first + n},
+            {positions.begin() + first, positions.begin() + first + n},
+            turned};
   }
 };
 
-Positions last_positions(const PolicyContext& context, int count) {
+/// All queries, from where they were seen.
+Asking all_of(const Observation& seen) {
+  Asking out{.seen = seen, .places = std::vector<int>(seen.positions.size()), .positions = {}};
+  std::iota(out.places.begin(), out.places.end(), 0);
+  out.positions = seen.positions;
+  return out;
+}
+
+Asking last_of(const PolicyContext& context, int count) {
+  const Asking all = all_of(context.seen);
   const int m = observed_count(context, count);
-  return {.seen = context.seen, .first = int(context.seen.positions.size()) - m, .count = m};
+  return all.part(all.count() - m, m);
+}
+
+Asking first_of(const Observation& seen, int count) {
+  const Asking all = all_of(seen);
+  return all.part(0, std::min(count, all.count()));
+}
+
+/// Queries of the prompt from its second eighth on, moved behind it in their order.
+Asking future_of(const PolicyContext& context) {
+  Asking out{.seen = *context.prompt, .places = {}, .positions = {}, .turned = true};
+  const auto n = int64_t(context.prompt->positions.size());
+  const int64_t from = n / 8, count = std::min(kFutureQueries, n - from);
+  for (int64_t j = 0; j < count; ++j) {
+    out.places.push_back(int(from + j * (n - 1 - from) / std::max<int64_t>(1, count - 1)));
+    out.positions.push_back(context.cache.next_position() + kFutureGap + int32_t(j));
+  }
+  return out;
+}
+
+/// Turns queries [count * group, head_dim] to the positions they ask from.
+void turn_ahead(const Rotation& rotation, const Asking& at, int group, Matrix& queries) {
+  for (Eigen::Index row = 0; row < queries.rows(); ++row) {
+    const auto t = size_t(row / group);
+    const int32_t seen = at.seen.positions[size_t(at.places[t])];
+    turn(rotation, double(at.positions[t] - seen), queries.row(row));
+  }
 }
 
 /// Queries of a group, scaled [count * group, head_dim].
-Matrix scaled_queries(const PolicyContext& context, const Positions& at, int layer, int head_kv) {
+Matrix scaled_queries(const PolicyContext& context, const Asking& at, int layer, int head_kv) {
   const ModelShape& shape = context.cache.shape();
   const int group = shape.group();
   const float* query = at.seen.query.at(size_t(layer)).data();
-  Matrix out(Eigen::Index{at.count} * group, shape.head_dim);
-  for (int t = 0; t < at.count; ++t) {
-    const Eigen::Index head = Eigen::Index(at.first + t) * shape.n_head + head_kv * group;
+  Matrix out(Eigen::Index{at.count()} * group, shape.head_dim);
+  for (int t = 0; t < at.count(); ++t) {
+    const Eigen::Index head = Eigen::Index{at.places[size_t(t)]} * shape.n_head + head_kv * group;
     out.middleRows(Eigen::Index{t} * group, group) =
         Eigen::Map<const Matrix>(query + head * shape.head_dim, group, shape.head_dim);
   }
+  if (at.turned) turn_ahead(context.weights.rotation(layer), at, group, out);
   return context.weights.attention_scale() * out;
 }
 
@@ -93,23 +142,26 @@ class Softmax {
   Eigen::ArrayXd sum_;
 };
 
-/// Keys of the observed positions themselves, up to the last of `at`; empty where they are in the
-/// cache.
-Matrix own_keys(const PolicyContext& context, const Positions& at, int layer, int head_kv) {
-  if (at.seen.own_keys.empty()) return {};
+/// Rows of one KV head in an observation's own keys or values [count, head_dim]: those up to the
+/// last place of `at`; none where they are in the cache.
+Matrix own_rows(const PolicyContext& context, const Asking& at,
+                const std::vector<std::vector<float>>& own, int layer, int head_kv) {
+  if (own.empty()) return {};
   const Eigen::Index d = context.cache.shape().head_dim;
   const auto all = Eigen::Index(at.seen.positions.size());
-  const float* keys = at.seen.own_keys.at(size_t(layer)).data() + head_kv * all * d;
-  return Eigen::Map<const Matrix>(keys, at.first + at.count, d);
+  const float* rows = own.at(size_t(layer)).data() + head_kv * all * d;
+  return Eigen::Map<const Matrix>(rows, at.places.back() + 1, d);
 }
 
-AttentionProbs probs_at(const PolicyContext& context, const Positions& at, int layer, int head_kv) {
+AttentionProbs probs_at(const PolicyContext& context, const Asking& at, int layer, int head_kv,
+                        bool outputs) {
   const int group = context.cache.shape().group();
   const auto entries = context.cache.positions(layer, head_kv);
-  const int32_t last = at.count == 0 ? -1 : at.numbers().back();
   AttentionProbs out;
-  out.entries = int(std::ranges::upper_bound(entries, last) - entries.begin());
-  out.rows = at.count * group;
+  out.positions = at.positions;
+  out.rows = at.count() * group;
+  if (at.count() == 0) return out;
+  out.entries = int(std::ranges::upper_bound(entries, at.positions.back()) - entries.begin());
   out.alpha.resize(size_t(out.entries) * size_t(out.rows));
 
   Matrix keys(out.entries, context.cache.shape().head_dim);
@@ -117,14 +169,14 @@ AttentionProbs probs_at(const PolicyContext& context, const Positions& at, int l
   const Matrix queries = scaled_queries(context, at, layer, head_kv);
   MatrixMap logits(out.alpha.data(), out.entries, out.rows);
   logits.noalias() = keys * queries.transpose();
-  const auto first = first_rows(entries.first(size_t(out.entries)), at.numbers(), group);
+  const auto first = first_rows(entries.first(size_t(out.entries)), at.positions, group);
 
-  const Matrix own = own_keys(context, at, layer, head_kv);
+  const Matrix own = own_rows(context, at, at.seen.own_keys, layer, head_kv);
   Matrix own_product(own.rows(), out.rows);
   if (own.rows() > 0) own_product.noalias() = own * queries.transpose();
   MatrixMap own_logits(own_product.data(), own_product.rows(), own_product.cols());
   const auto own_first =
-      first_rows(std::span(at.seen.positions).first(size_t(own.rows())), at.numbers(), group);
+      first_rows(std::span(at.seen.positions).first(size_t(own.rows())), at.positions, group);
 
   Softmax softmax(out.rows);
   softmax.see(logits, first, context.cache.log_weights(layer, head_kv));
@@ -132,28 +184,45 @@ AttentionProbs probs_at(const PolicyContext& context, const Positions& at, int l
   softmax.exponentiate(logits, first);
   softmax.exponentiate(own_logits, own_first);
   softmax.divide(logits);
+  if (outputs && own.rows() > 0) {
+    softmax.divide(own_logits);
+    out.own_output.resize(size_t(out.rows) * size_t(own.cols()));
+    MatrixMap(out.own_output.data(), out.rows, own.cols()).noalias() =
+        own_logits.transpose() * own_rows(context, at, at.seen.own_values, layer, head_kv);
+  }
   return out;
 }
 
-size_t probs_bytes(const PolicyContext& context, size_t entries, size_t own, int positions) {
+size_t probs_bytes(const PolicyContext& context, size_t entries, size_t own, int positions,
+                   bool outputs) {
   const ModelShape& shape = context.cache.shape();
   const auto rows = size_t(positions) * size_t(shape.group());
   const auto d = size_t(shape.head_dim);
   // Probabilities, keys, first seeing row of each; queries (twice while they are scaled).
-  return sizeof(float) * ((entries + own) * (rows + d + 1) + 2 * rows * d);
+  const size_t floats = (entries + own) * (rows + d + 1) + 2 * rows * d;
+  const size_t output_floats = outputs && own > 0 ? (own + rows) * d : 0;  // own values, product
+  return sizeof(float) * (floats + output_floats);
 }
 
 /// The observations that a reading goes through.
-std::vector<Positions> parts_of(const PolicyContext& context, const Reading& reading) {
-  std::vector<Positions> out;
-  if (reading.source == Source::tail) out.push_back(last_positions(context, reading.count));
-  if (reading.source == Source::prompt && context.prompt != nullptr) {
-    out.push_back({*context.prompt, 0, int(context.prompt->positions.size())});
-  }
-  if (reading.source == Source::repeat) {
-    for (const Observation& part : context.repeat) {
-      out.push_back({part, 0, int(part.positions.size())});
-    }
+std::vector<Asking> parts_of(const PolicyContext& context, const Reading& reading) {
+  std::vector<Asking> out;
+  switch (reading.source) {
+    case Source::tail:
+      out.push_back(last_of(context, reading.count));
+      break;
+    case Source::prompt:
+      if (context.prompt != nullptr) out.push_back(all_of(*context.prompt));
+      break;
+    case Source::future:
+      if (context.prompt != nullptr) out.push_back(future_of(context));
+      break;
+    case Source::repeat:
+      for (const Observation& part : context.repeat) out.push_back(all_of(part));
+      break;
+    case Source::lookahead:
+      if (context.lookahead != nullptr) out.push_back(first_of(*context.lookahead, reading.count));
+      break;
   }
   return out;
 }
@@ -166,22 +235,31 @@ int observed_count(const PolicyContext& context, int count) {
 
 size_t attention_probs_bytes(const PolicyContext& context, int layer, int head_kv, int count) {
   return probs_bytes(context, size_t(context.cache.length(layer, head_kv)), 0,
-                     observed_count(context, count));
+                     observed_count(context, count), false);
 }
 
 AttentionProbs attention_probs(const PolicyContext& context, int layer, int head_kv, int count) {
-  return probs_at(context, last_positions(context, count), layer, head_kv);
+  return probs_at(context, last_of(context, count), layer, head_kv, false);
 }
 
 Needs Reading::needs() const {
-  return {.tail = source == Source::tail ? count : 0,
-          .prompt = source == Source::prompt,
-          .repeat = source == Source::repeat};
+  switch (source) {
+    case Source::tail:
+      return {.tail = count};
+    case Source::prompt:
+    case Source::future:
+      return {.prompt = true};
+    case Source::repeat:
+      return {.repeat = true};
+    case Source::lookahead:
+      return {.tail = 1, .lookahead = count};
+  }
+  return {};
 }
 
 int64_t Reading::positions(const PolicyContext& context, const std::string& reader) const {
   int64_t total = 0;
-  for (const Positions& part : parts_of(context, *this)) total += part.count;
+  for (const Asking& part : parts_of(context, *this)) total += part.count();
   if (total == 0) {
     throw Error(ErrorCode::usage, reader + " needs observed positions: observe part of the prompt");
   }
@@ -189,25 +267,33 @@ int64_t Reading::positions(const PolicyContext& context, const std::string& read
 }
 
 void each_attention_tile(const PolicyContext& context, const Reading& reading, int layer,
-                         int head_kv,
-                         const std::function<void(const AttentionProbs&, int32_t)>& visit) {
-  for (const Positions& part : parts_of(context, reading)) {
-    for (int at = 0; at < part.count; at += kTile) {
-      const Positions tile{part.seen, part.first + at, std::min(kTile, part.count - at)};
-      visit(probs_at(context, tile, layer, head_kv), tile.numbers().front());
+                         int head_kv, const std::function<void(const AttentionProbs&)>& visit) {
+  for (const Asking& part : parts_of(context, reading)) {
+    for (int at = 0; at < part.count(); at += kTile) {
+      const Asking tile = part.part(at, std::min(kTile, part.count() - at));
+      visit(probs_at(context, tile, layer, head_kv, reading.outputs));
     }
   }
 }
 
 size_t attention_tile_bytes(const PolicyContext& context, const Reading& reading, int layer,
                             int head_kv) {
-  size_t most = 0;
-  for (const Positions& part : parts_of(context, reading)) {
+  const auto entries = size_t(context.cache.length(layer, head_kv));
+  size_t most = 0, places = 0;
+  for (const Asking& part : parts_of(context, reading)) {
     const size_t own = part.seen.own_keys.empty() ? 0 : part.seen.positions.size();
-    most = std::max(most, probs_bytes(context, size_t(context.cache.length(layer, head_kv)), own,
-                                      std::min(kTile, part.count)));
+    const int positions = std::min(kTile, part.count());
+    most = std::max(most, probs_bytes(context, entries, own, positions, reading.outputs));
+    places += size_t(part.count()) * (sizeof(int) + sizeof(int32_t));
   }
-  return most;
+  return most + places;
+}
+
+void raise_to_most(const AttentionProbs& tile, std::span<float> most) {
+  for (int i = 0; i < tile.entries; ++i) {
+    const auto first = tile.alpha.begin() + ptrdiff_t(i) * tile.rows;
+    most[size_t(i)] = std::max(most[size_t(i)], *std::max_element(first, first + tile.rows));
+  }
 }
 
 }  // namespace pith

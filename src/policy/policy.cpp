@@ -139,7 +139,8 @@ Needs Policy::needs() const {
 Needs Needs::operator|(const Needs& other) const {
   return {.tail = std::max(tail, other.tail),
           .prompt = prompt || other.prompt,
-          .repeat = repeat || other.repeat};
+          .repeat = repeat || other.repeat,
+          .lookahead = std::max(lookahead, other.lookahead)};
 }
 
 Needs needs_of(std::string_view spec) { return Policy::parse(spec).needs(); }

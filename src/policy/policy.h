@@ -123,7 +123,10 @@ class Policy {
   bool keeps_all() const { return scorer_ == nullptr; }
   Needs needs() const;
   /// Whether it can run while tokens are generated: from the last positions and the cache alone.
-  bool in_generation() const { return !needs().prompt && !needs().repeat; }
+  bool in_generation() const {
+    const Needs need = needs();
+    return !need.prompt && !need.repeat && need.lookahead == 0;
+  }
 
   /// The score as the wrappers leave it.
   Scores score(const PolicyContext& context) const;

@@ -11,7 +11,7 @@ namespace pith {
 struct ScoredRow {
   int layer = 0;
   int head_kv = 0;
-  std::span<float> scores;  ///< [length], to be filled
+  std::span<float> scores;  ///< [length], zeros, to be filled
 };
 
 /// Tells context.progress the share done. Throws Error(interrupted) where it says to stop.

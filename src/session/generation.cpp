@@ -80,7 +80,7 @@ void SessionImpl::compress_if_due() {
   if (all <= keep) return;
   cache.apply(plan(generating->policy, keep,
                    {.sinks = 0, .window = asked.window, .prompt = generating->from}, {}, done));
-  repeated.reset();
+  forget_passes();
   ++done.generation.compressions;
   done.generation.entries_evicted += all - cache.total_entries();
 }

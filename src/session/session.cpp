@@ -39,19 +39,22 @@ std::vector<int32_t> indices(int32_t first, size_t count) {
   return out;
 }
 
-void report(const Progress& progress, double share) {
-  if (progress && !progress(share)) throw Error(ErrorCode::interrupted, "interrupted");
+/// Part of compress() that passes beyond the prompt take, about.
+constexpr double kPassesShare = 0.9;
+
+/// Bytes that a position's queries take in an Observation.
+size_t query_bytes(const ModelShape& shape) {
+  return size_t(shape.n_layer) * size_t(shape.n_head) * size_t(shape.head_dim) * sizeof(float);
 }
 
-/// Most tokens repeated at once, as KVzip does; the model is then told where to go on.
-constexpr size_t kRepeatTokens = 2048;
-/// Tokens before a later part that say where it begins.
-constexpr size_t kRepeatCue = 8;
+size_t bytes_of(const std::vector<std::vector<float>>& layers) {
+  size_t floats = 0;
+  for (const auto& layer : layers) floats += layer.capacity();
+  return floats * sizeof(float);
+}
 
-/// Bytes that a position's queries (and keys of its own, where `keys`) take in an Observation.
-size_t query_bytes(const ModelShape& shape, bool keys) {
-  const int heads = shape.n_head + (keys ? shape.n_head_kv : 0);
-  return size_t(shape.n_layer) * size_t(heads) * size_t(shape.head_dim) * sizeof(float);
+size_t bytes_of(const Observation& seen) {
+  return bytes_of(seen.query) + bytes_of(seen.own_keys) + bytes_of(seen.own_values);
 }
 
 /// Drops observed rows of one part from the front (keep) or from the back.
@@ -76,6 +79,15 @@ void keep_before(Observation& seen, int32_t position) {
 }
 
 }  // namespace
+
+void report_share(const Progress& progress, double share) {
+  if (progress && !progress(share)) throw Error(ErrorCode::interrupted, "interrupted");
+}
+
+Progress part_of(const Progress& whole, double from, double to) {
+  if (!whole) return {};
+  return [whole, from, to](double share) { return whole(from + share * (to - from)); };
+}
 
 SessionImpl::SessionImpl(const Model& m, const SessionOptions& o)
     : model(m),
@@ -103,6 +115,7 @@ SessionImpl::SessionImpl(const SessionImpl& other)
       seen(other.seen),
       prompt(other.prompt),
       repeated(other.repeated),
+      ahead(other.ahead),
       logits(other.logits),
       done(other.done),
       compressed(other.compressed),
@@ -140,7 +153,7 @@ Observation& SessionImpl::own_prompt() {
 
 void SessionImpl::note_tokens(std::span<const int32_t> read_tokens) {
   tokens.insert(tokens.end(), read_tokens.begin(), read_tokens.end());
-  repeated.reset();
+  forget_passes();
 }
 
 void SessionImpl::read(std::span<const int32_t> part, size_t observe_from, bool all_queries) {
@@ -166,12 +179,12 @@ void SessionImpl::prefill(std::span<const int32_t> text, const Needs& asked,
   check_fits(text.size());
   const Needs need = generating ? asked | generating->policy.needs() : asked;
   if (need.prompt) {
-    check_memory(text.size() * query_bytes(model.shape(), false), "the queries of the prompt");
+    check_memory(text.size() * query_bytes(model.shape()), "the queries of the prompt");
   }
   const auto wanted = size_t(std::max(need.tail, 0));
   const size_t observe_from = text.size() - std::min(text.size(), wanted);
   for (size_t at = 0; at < text.size();) {
-    report(progress, double(at) / double(text.size()));
+    report_share(progress, double(at) / double(text.size()));
     const size_t n = std::min(text.size() - at, size_t(engine->max_tokens(cache)));
     read(text.subspan(at, n), observe_from - std::min(observe_from, at), need.prompt);
     at += n;
@@ -179,77 +192,7 @@ void SessionImpl::prefill(std::span<const int32_t> text, const Needs& asked,
     keep_observed(seen, seen.positions.size() - rows, rows);
   }
   compress_if_due();
-  report(progress, 1);
-}
-
-Observation SessionImpl::repeat_part(std::span<const int32_t> part, const Progress& progress) {
-  const ModelShape& shape = model.shape();
-  const int32_t end = cache.next_position();
-  Observation out;
-  for (size_t at = 0; at < part.size();) {
-    report(progress, double(at) / double(part.size()));
-    const size_t n = std::min(part.size() - at, size_t(engine->max_tokens(cache)));
-    engine->run(cache, {.tokens = part.subspan(at, n), .logit_rows = {}, .observe_rows = {}},
-                logits, nullptr, &out);
-    at += n;
-  }
-  const auto floats = part.size() * size_t(shape.head_dim);
-  for (int il = 0; il < shape.n_layer; ++il) {
-    auto& keys = out.own_keys.emplace_back(floats * size_t(shape.n_head_kv));
-    for (int h = 0; h < shape.n_head_kv; ++h) {
-      cache.read_keys(il, h, cache.length(il, h) - int(part.size()),
-                      std::span(keys).subspan(size_t(h) * floats, floats));
-    }
-  }
-  cache.trim(end);
-  return out;
-}
-
-std::vector<int32_t> SessionImpl::repeat_request(size_t from) const {
-  const Vocab& vocab = *model.impl()->vocab;
-  if (from == 0)
-    return vocab.tokenize("\n\nRepeat the previous context exactly:\n\n", false, false);
-  auto out =
-      vocab.tokenize("\n\nRepeat the previous context exactly, starting after:", false, false);
-  const size_t cue = std::min(from, kRepeatCue);
-  out.insert(out.end(), tokens.begin() + int64_t(from - cue), tokens.begin() + int64_t(from));
-  return out;
-}
-
-void SessionImpl::repeat(const Progress& progress) {
-  if (repeated != nullptr) return;
-  if (tokens.empty()) throw Error(ErrorCode::usage, "there is nothing to repeat yet");
-  const PhaseTimer timer;
-  const int32_t end = cache.next_position();
-  const size_t longest_request = repeat_request(tokens.size()).size() + kRepeatCue;
-  const int64_t room = int64_t(options.n_ctx) - end - int64_t(longest_request);
-  if (room < 1) {
-    throw Error(ErrorCode::memory, "the repeat pass does not fit: the context holds " +
-                                       std::to_string(options.n_ctx) + " tokens and " +
-                                       std::to_string(end) +
-                                       " are taken; a larger context (-c) would do");
-  }
-  const size_t most = std::min(kRepeatTokens, size_t(room));
-  const size_t requests = longest_request * ((tokens.size() + most - 1) / most);
-  check_memory((tokens.size() + requests) * query_bytes(model.shape(), true), "the repeat pass");
-  std::vector<Observation> parts;
-  try {
-    for (size_t from = 0; from < tokens.size(); from += most) {
-      std::vector<int32_t> part = repeat_request(from);
-      const size_t n = std::min(most, tokens.size() - from);
-      part.insert(part.end(), tokens.begin() + int64_t(from), tokens.begin() + int64_t(from + n));
-      const double before = double(from) / double(tokens.size());
-      const double share = double(n) / double(tokens.size());
-      parts.push_back(
-          repeat_part(part, [&](double x) { return !progress || progress(before + share * x); }));
-    }
-  } catch (...) {
-    cache.trim(end);
-    throw;
-  }
-  repeated = std::make_shared<const std::vector<Observation>>(std::move(parts));
-  done.time_s.observe += timer.seconds();
-  done.cpu_s.observe += timer.cpu_seconds();
+  report_share(progress, 1);
 }
 
 void SessionImpl::check_observed(const Policy& policy) const {
@@ -259,38 +202,48 @@ void SessionImpl::check_observed(const Policy& policy) const {
                                       std::to_string(prompt->positions.size()) + " of " +
                                       std::to_string(cache.next_position()) + " were observed");
   }
-  if (policy.needs().tail == 0) return;
+  if (policy.needs().tail > 0) check_tail("policy " + policy.row().name);
+}
+
+void SessionImpl::check_tail(const std::string& reader) const {
   if (seen.positions.empty()) {
-    throw Error(ErrorCode::usage, "policy " + policy.row().name +
-                                      " reads the prompt's last positions, and none were observed");
+    throw Error(ErrorCode::usage,
+                reader + " reads the prompt's last positions, and none were observed");
   }
   const int32_t later = cache.next_position() - 1 - seen.positions.back();
   if (later > 0) {
-    throw Error(ErrorCode::usage, "policy " + policy.row().name +
-                                      " reads the last positions, and " + std::to_string(later) +
+    throw Error(ErrorCode::usage, reader + " reads the last positions, and " +
+                                      std::to_string(later) +
                                       " tokens were run after those that prefill observed");
   }
 }
 
-std::span<const Observation> SessionImpl::repeat_parts(const Policy& policy) const {
-  if (!policy.needs().repeat) return {};
-  return *repeated;
+/// Bytes of the observations beyond the tail that scoring reads.
+size_t SessionImpl::held_for(const Needs& need) const {
+  size_t bytes = need.prompt ? bytes_of(*prompt) : 0;
+  if (need.lookahead > 0) bytes += bytes_of(ahead->seen);
+  if (!need.repeat) return bytes;
+  for (const Observation& part : *repeated) bytes += bytes_of(part);
+  return bytes;
 }
 
 Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protection& protection,
                        const Progress& progress, Receipt& record) const {
   check_observed(policy);
   const ModelShape& shape = model.shape();
+  const Needs need = policy.needs();
   const auto view = view_of(cache, shape);
-  const Observation tail = seen.tail(policy.needs().tail);
+  const Observation tail = seen.tail(need.tail);
   const PolicyContext context{.cache = *view,
                               .seen = tail,
                               .weights = *model.impl()->view,
                               .protection = protection,
                               .keep_total = keep_total,
                               .threads = options.threads,
-                              .prompt = policy.needs().prompt ? prompt.get() : nullptr,
-                              .repeat = repeat_parts(policy),
+                              .prompt = need.prompt ? prompt.get() : nullptr,
+                              .repeat = need.repeat ? std::span<const Observation>(*repeated)
+                                                    : std::span<const Observation>(),
+                              .lookahead = need.lookahead > 0 ? &ahead->seen : nullptr,
                               .scratch_bytes = options.scratch_bytes,
                               .progress = progress};
   const PhaseTimer scoring;
@@ -301,7 +254,7 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protectio
   Plan plan = policy.select(scores, context);
   record.time_s.select += selecting.seconds();
   record.cpu_s.select += selecting.cpu_seconds();
-  record.scratch_peak = std::max(record.scratch_peak, plan.scratch_peak);
+  record.scratch_peak = std::max(record.scratch_peak, plan.scratch_peak + held_for(need));
   record.notes.insert(record.notes.end(), plan.notes.begin(), plan.notes.end());
   record.entries_protected = 0;
   for (int r = 0; r < shape.n_rows(); ++r) {
@@ -371,15 +324,14 @@ Receipt SessionImpl::compress_to(const Policy& policy, int64_t keep_total,
     if (!policy.keeps_all()) next.notes.push_back("the budget holds the whole cache");
     next.entries_protected = next.entries_full;
   } else {
-    if (policy.needs().repeat) {
-      repeat(progress);
-      next.time_s.observe = done.time_s.observe;
-      next.cpu_s.observe = done.cpu_s.observe;
-    }
-    const Plan made = plan(policy, keep_total, protection, progress, next);
+    const double passes = passes_hold(policy.needs()) ? 0 : kPassesShare;
+    run_passes(policy.needs(), part_of(progress, 0, passes));
+    next.time_s.observe = done.time_s.observe;
+    next.cpu_s.observe = done.cpu_s.observe;
+    const Plan made = plan(policy, keep_total, protection, part_of(progress, passes, 1), next);
     const PhaseTimer applying;
     cache.apply(made);
-    repeated.reset();
+    forget_passes();
     next.time_s.apply += applying.seconds();
     next.cpu_s.apply += applying.cpu_seconds();
   }
@@ -418,7 +370,7 @@ std::vector<float> SessionImpl::evaluate(std::span<const int32_t> text) {
 void SessionImpl::trim(int32_t position) {
   cache.trim(position);
   tokens.resize(size_t(position));
-  repeated.reset();
+  forget_passes();
   keep_before(seen, position);
   if (generating) {
     generating->from = std::min(generating->from, position);

@@ -37,14 +37,27 @@ struct Generating {
 /// Throws what Session::compress_generated does.
 void check_generation(const Policy& policy, const GenerationOptions& options);
 
+/// Greedy tokens after what was read. Fewer than asked where the model ended or the context did.
+struct Lookahead {
+  int asked = 0;
+  Observation seen;
+};
+
+/// Tells `progress` the share done. Throws Error(interrupted) where it says to stop.
+void report_share(const Progress& progress, double share);
+
+/// Progress of a part that goes from `from` to `to` of the whole.
+Progress part_of(const Progress& whole, double from, double to);
+
 /// What a Session holds and does.
 class SessionImpl {
  public:
   SessionImpl(const Model& model, const SessionOptions& options);
 
   void prefill(std::span<const int32_t> text, const Needs& need, const Progress& progress);
-  /// Runs the repeat pass, unless what the last one showed still holds. The cache is as before.
-  void repeat(const Progress& progress);
+  /// Runs the passes beyond the prompt that policies `need`, unless what the last ones showed still
+  /// holds. The cache is as before.
+  void run_passes(const Needs& need, const Progress& progress);
   /// Throws what compress() would for a budget that a prompt of n_tokens cannot meet.
   void check_budget(const Policy& policy, const Budget& budget, int64_t n_tokens) const;
   Receipt compress(const Policy& policy, const Budget& budget, const Progress& progress);
@@ -69,6 +82,8 @@ class SessionImpl {
   std::shared_ptr<Observation> prompt = std::make_shared<Observation>();
   /// What the repeat pass showed of the cache as it is; null where it was not run.
   std::shared_ptr<const std::vector<Observation>> repeated;
+  /// What the model says next, likewise; the first tokens of more serve for fewer.
+  std::shared_ptr<const Lookahead> ahead;
   std::vector<float> logits;  ///< after the last token run by decode
   Receipt done;               ///< of the last compression, with the running times
   bool compressed = false;    ///< done describes the cache as compress() left it
@@ -79,12 +94,21 @@ class SessionImpl {
   void check_fits(size_t n_tokens) const;
   void check_memory(size_t bytes, const std::string& what) const;
   void read(std::span<const int32_t> part, size_t observe_from, bool all_queries);
+  void repeat(const Progress& progress);
   std::vector<int32_t> repeat_request(size_t from) const;
+  std::vector<Observation> repeat_all(size_t most, const Progress& progress);
   Observation repeat_part(std::span<const int32_t> part, const Progress& progress);
-  std::span<const Observation> repeat_parts(const Policy& policy) const;
+  void look_ahead(int count, const Progress& progress);
+  Observation greedy(int count, const Progress& progress);
+  void take_own(Observation& pass) const;
+  bool passes_hold(const Needs& need) const;
+  void forget_passes();
   Observation& own_prompt();
   void note_tokens(std::span<const int32_t> read_tokens);
   void check_observed(const Policy& policy) const;
+  void check_tail(const std::string& reader) const;
+  void check_room_for(const std::string& pass, int64_t least) const;
+  size_t held_for(const Needs& need) const;
   Receipt compress_to(const Policy& policy, int64_t keep_total, const Protection& protection,
                       const Progress& progress, Receipt next);
   Receipt begin_receipt(const Policy& policy, const Budget& budget) const;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "eval/fidelity.h"
@@ -146,6 +147,22 @@ TEST_F(Fidelity, StoppedRunsKeepWholeRows) {
   });
   ASSERT_EQ(kept.size(), 1U);
   EXPECT_EQ(kept[0].size(), options_.cases.size());
+}
+
+/// Reading takes the first quarter; the pass after it goes on from there, and can be stopped.
+TEST_F(Fidelity, APassBeyondThePromptReportsItsProgress) {
+  options_.cases = {{"snapkv(source=lookahead)", "25%"}};
+  std::vector<double> shares;
+  run({row("a", 90, 20, 3)}, [&](double share) {
+    shares.push_back(share);
+    return true;
+  });
+  EXPECT_TRUE(std::ranges::is_sorted(shares));
+  const auto passing = [](double share) { return share > 0.25 && share < 0.5; };
+  EXPECT_GE(std::ranges::count_if(shares, passing), 10);
+  test::expect_error(ErrorCode::interrupted, "", [&] {
+    run({row("a", 90, 20, 3)}, [&](double share) { return !passing(share); });
+  });
 }
 
 TEST_F(Fidelity, ErrorsNamePolicyAndRow) {

@@ -62,61 +62,140 @@ TEST(AttentionProbs, ExtremeLogitsStayFinite) {
   expect_reference(synthetic, 32, 0.02);
 }
 
-/// Tiles of a source against the attention of each of its positions taken as a tail of one.
-void expect_tiles(const Synthetic& synthetic, const Reading& reading,
-                  const std::vector<const Observation*>& parts) {
+/// What a part of a source should show.
+struct Row {
+  int32_t position;
+  std::vector<double> alpha, own_output;
+};
+
+/// Rows of one KV head of layer 1 at the first `count` positions of an observation.
+std::vector<Row> expected_rows(const PolicyContext& context, const Observation& part, int head_kv,
+                               int count) {
+  const PolicyContext at{.cache = context.cache,
+                         .seen = part,
+                         .weights = context.weights,
+                         .protection = {},
+                         .progress = {}};
+  const int group = context.cache.shape().group();
+  std::vector<Row> out;
+  for (int t = 0; t < count; ++t) {
+    for (int h = 0; h < group; ++h) {
+      const int head = head_kv * group + h;
+      out.push_back({part.positions[size_t(t)], reference::attention(at, 1, head, t),
+                     reference::own_output(at, 1, head, t)});
+    }
+  }
+  return out;
+}
+
+void expect_row(const AttentionProbs& tile, int r, int group, const Row& expected) {
+  EXPECT_EQ(tile.positions[size_t(r / group)], expected.position);
+  for (size_t i = 0; i < expected.alpha.size(); ++i) {
+    const double found = int(i) < tile.entries ? double(tile.at(int(i), r)) : 0;
+    ASSERT_NEAR(found, expected.alpha[i], 1e-5) << r << " " << i;
+  }
+  const size_t d = expected.own_output.size();
+  for (size_t j = 0; j < d; ++j) {
+    const double found = tile.own_output.empty() ? 0 : double(tile.own_output[size_t(r) * d + j]);
+    ASSERT_NEAR(found, expected.own_output[j], 1e-5) << r << " " << j;
+  }
+}
+
+/// Tiles of a source against the attention of each of its positions alone; of each part the first
+/// `count` positions are read.
+void expect_tiles(const Synthetic& synthetic, Source source,
+                  const std::vector<const Observation*>& parts, int count = 1 << 20) {
   const PolicyContext context = synthetic.context(synthetic.cache.total_entries());
   const int group = context.cache.shape().group();
+  const Reading reading{.source = source, .count = count, .outputs = true};
+  int64_t positions = 0;
   for (const int head_kv : {0, 1}) {
-    std::vector<std::vector<double>> expected;
+    std::vector<Row> expected;
     for (const Observation* part : parts) {
-      const PolicyContext at{.cache = context.cache,
-                             .seen = *part,
-                             .weights = context.weights,
-                             .protection = {},
-                             .progress = {}};
-      for (int t = 0; t < int(part->positions.size()); ++t) {
-        for (int h = 0; h < group; ++h) {
-          expected.push_back(reference::attention(at, 1, head_kv * group + h, t));
-        }
-      }
+      const auto rows =
+          expected_rows(context, *part, head_kv, std::min(count, int(part->positions.size())));
+      expected.insert(expected.end(), rows.begin(), rows.end());
     }
     size_t done = 0;
-    each_attention_tile(context, reading, 1, head_kv, [&](const AttentionProbs& tile, int32_t) {
-      for (int r = 0; r < tile.rows; ++r, ++done) {
-        for (size_t i = 0; i < expected[done].size(); ++i) {
-          const double found = int(i) < tile.entries ? double(tile.at(int(i), r)) : 0;
-          ASSERT_NEAR(found, expected[done][i], 1e-5) << done << " " << i;
-        }
-      }
+    each_attention_tile(context, reading, 1, head_kv, [&](const AttentionProbs& tile) {
+      for (int r = 0; r < tile.rows; ++r, ++done) expect_row(tile, r, group, expected[done]);
     });
     EXPECT_EQ(done, expected.size());
+    positions = int64_t(done) / group;
   }
+  EXPECT_EQ(reading.positions(context, "test"), positions);
 }
 
 TEST(AttentionTiles, GoThroughTheWholePrompt) {
   for (const int length : {1, 63, 64, 65, 150}) {
     const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {length}});
-    expect_tiles(synthetic, {.source = Source::prompt}, {&synthetic.prompt});
+    expect_tiles(synthetic, Source::prompt, {&synthetic.prompt});
   }
 }
 
 TEST(AttentionTiles, TheRepeatPassSeesItsOwnTokens) {
   const auto synthetic =
       make_synthetic({.shape = small_shape(), .lengths = {50, 20, 33, 9}, .log_weights = true});
-  expect_tiles(synthetic, {.source = Source::repeat}, {&synthetic.repeat[0], &synthetic.repeat[1]});
+  expect_tiles(synthetic, Source::repeat, {&synthetic.repeat[0], &synthetic.repeat[1]});
+}
+
+TEST(AttentionTiles, TheLookaheadSeesItsOwnTokensAndStopsAtTheCount) {
+  const auto synthetic =
+      make_synthetic({.shape = small_shape(), .lengths = {50, 20, 33, 9}, .log_weights = true});
+  for (const int count : {1, 5, 12, 64}) {
+    expect_tiles(synthetic, Source::lookahead, {&synthetic.lookahead}, count);
+  }
+}
+
+TEST(AttentionTiles, TheFutureTurnsQueriesOfThePromptAhead) {
+  for (const int length : {1, 2, 9, 100, 146, 147, 300}) {
+    for (const bool neighbours : {false, true}) {
+      auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {length}});
+      Rotation& turn = synthetic.weights.turn;
+      turn.neighbours = neighbours;
+      turn.magnitude = 1.3F;  // the queries have it from when they were seen
+      const Observation ahead = reference::future(synthetic.context(4));
+      expect_tiles(synthetic, Source::future, {&ahead});
+    }
+  }
+}
+
+TEST(AttentionTiles, TheFutureLeavesNumbersBehindThePairsAlone) {
+  auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {60, 11, 42, 3}});
+  synthetic.weights.turn.frequency.resize(3);
+  const Observation ahead = reference::future(synthetic.context(80));
+  expect_tiles(synthetic, Source::future, {&ahead});
+}
+
+TEST(AttentionTiles, TheFutureIsSixteenPositionsAhead) {
+  const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {300}});
+  std::vector<int32_t> positions;
+  each_attention_tile(
+      synthetic.context(300), {.source = Source::future}, 0, 0, [&](const AttentionProbs& tile) {
+        positions.insert(positions.end(), tile.positions.begin(), tile.positions.end());
+      });
+  ASSERT_EQ(positions.size(), 128U);
+  EXPECT_EQ(positions.front(), 316);
+  EXPECT_EQ(positions.back(), 443);
 }
 
 TEST(AttentionTiles, TheTailIsThatOfAttentionProbs) {
   const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {50}});
   const PolicyContext context = synthetic.context(200);
-  each_attention_tile(context, {.source = Source::tail, .count = 8}, 0, 1,
-                      [&](const AttentionProbs& tile, int32_t first) {
-                        EXPECT_EQ(first, 42);
-                        EXPECT_THAT(tile.alpha,
-                                    testing::Pointwise(testing::FloatNear(1e-6F),
-                                                       attention_probs(context, 0, 1, 8).alpha));
-                      });
+  each_attention_tile(
+      context, {.source = Source::tail, .count = 8}, 0, 1, [&](const AttentionProbs& tile) {
+        EXPECT_EQ(tile.positions.front(), 42);
+        EXPECT_THAT(tile.alpha, testing::Pointwise(testing::FloatNear(1e-6F),
+                                                   attention_probs(context, 0, 1, 8).alpha));
+      });
+}
+
+TEST(AttentionTiles, MaximaAreOverAllRows) {
+  AttentionProbs tile{
+      .entries = 2, .rows = 3, .alpha = {0.1F, 0.3F, 0.2F, 0, 0.4F, 0}, .positions = {7}};
+  std::vector<float> most = {0.2F, 0.5F, 0.7F};
+  raise_to_most(tile, most);
+  EXPECT_EQ(most, (std::vector<float>{0.3F, 0.5F, 0.7F}));
 }
 
 TEST(AttentionProbs, BytesCoverTheResult) {

@@ -100,8 +100,12 @@ TEST_P(PlanContract, HoldsWithLogWeights) {
 TEST_P(PlanContract, HoldsForExtremeLogits) {
   for (const float factor : {1e4F, -1e4F}) {
     auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {40}});
-    for (auto& layer : synthetic.seen.query) {
-      for (float& x : layer) x *= factor;
+    std::vector<Observation*> all = {&synthetic.seen, &synthetic.prompt, &synthetic.lookahead};
+    for (Observation& part : synthetic.repeat) all.push_back(&part);
+    for (Observation* seen : all) {
+      for (auto& layer : seen->query) {
+        for (float& x : layer) x *= factor;
+      }
     }
     checked_plan(synthetic.context(40));
   }

@@ -13,9 +13,10 @@ namespace pith::test {
 namespace {
 
 TEST(PolicyParse, WritesOutAllDefaults) {
-  EXPECT_EQ(Policy::parse("snapkv").spec(), "snapkv(window=32,kernel=5,pooling=avg)+uniform");
+  EXPECT_EQ(Policy::parse("snapkv").spec(),
+            "snapkv(source=tail,window=32,kernel=5,pooling=avg)+uniform");
   EXPECT_EQ(Policy::parse("snapkv(pooling=max)+global").spec(),
-            "snapkv(window=32,kernel=5,pooling=max)+global");
+            "snapkv(source=tail,window=32,kernel=5,pooling=max)+global");
   EXPECT_EQ(Policy::parse("random").spec(), "random(seed=0)+uniform");
   EXPECT_EQ(Policy::parse("streaming()").spec(), "streaming+uniform");
   EXPECT_EQ(Policy::parse("full").spec(), "full");

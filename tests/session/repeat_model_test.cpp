@@ -27,7 +27,7 @@ class RepeatPass : public testing::Test {
 
 TEST_F(RepeatPass, LeavesTheCacheAndWhatFollowsAsTheyWere) {
   Session plain = session(), repeated = session();
-  repeated.impl().repeat({});
+  repeated.impl().run_passes({.repeat = true}, {});
   EXPECT_EQ(repeated.next_position(), plain.next_position());
   const auto expected = plain.evaluate(std::span(tokens).first(5));
   EXPECT_EQ(repeated.evaluate(std::span(tokens).first(5)), expected);
@@ -35,7 +35,7 @@ TEST_F(RepeatPass, LeavesTheCacheAndWhatFollowsAsTheyWere) {
 
 TEST_F(RepeatPass, ShowsEveryTokenOfTheRequestAndTheText) {
   Session s = session();
-  s.impl().repeat({});
+  s.impl().run_passes({.repeat = true}, {});
   ASSERT_EQ(s.impl().repeated->size(), 1U);
   const Observation& part = s.impl().repeated->front();
   EXPECT_GT(part.positions.size(), tokens.size());
@@ -56,7 +56,7 @@ TEST_F(RepeatPass, IsRunByCompressAndItsTimeIsInTheReceipt) {
 
 TEST_F(RepeatPass, ForksUseTheSamePass) {
   Session s = session();
-  s.impl().repeat({});
+  s.impl().run_passes({.repeat = true}, {});
   Session fork = s.fork();
   EXPECT_EQ(fork.impl().repeated, s.impl().repeated);
   fork.decode(tokens[0]);
@@ -67,7 +67,7 @@ TEST_F(RepeatPass, ForksUseTheSamePass) {
 TEST_F(RepeatPass, ALongTextIsRepeatedInParts) {
   const int room = 40;
   Session s = session(int(tokens.size()) + room);
-  s.impl().repeat({});
+  s.impl().run_passes({.repeat = true}, {});
   size_t positions = 0;
   for (const Observation& part : *s.impl().repeated) {
     EXPECT_LE(part.positions.size(), size_t(room));

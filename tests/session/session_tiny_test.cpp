@@ -1,5 +1,7 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 
@@ -258,6 +260,131 @@ TEST_F(TinySession, ASecondCompressionGoesOnFromTheFirst) {
   EXPECT_EQ(s.next_position(), kPrompt + int32_t(later.size()));
 }
 
+/// A session that ran the same greedy tokens, its whole text observed.
+Session greedy_twin(const Session& from, Session to, std::span<const int32_t> prompt, int count) {
+  Session s = from.fork();
+  const auto& seen = s.impl().seen.logits;
+  int32_t token = argmax(std::span(seen).last(size_t(kOptions.n_vocab)));
+  std::vector<int32_t> text(prompt.begin(), prompt.end());
+  for (int i = 0; i < count; ++i) {
+    text.push_back(token);
+    token = argmax(s.decode(token));
+  }
+  to.prefill(text, {.prompt = true});
+  return to;
+}
+
+/// Rows [rows, width] of the cache's newest entries of a head against the pass's.
+void expect_own_entries(Session& twin, const Observation& pass, const ModelShape& shape) {
+  KvCache& cache = twin.impl().cache;
+  const auto m = int(pass.positions.size());
+  std::vector<float> keys(size_t(m) * size_t(shape.head_dim)), values(keys.size());
+  for (int r = 0; r < shape.n_rows(); ++r) {
+    const auto il = size_t(r / shape.n_head_kv), h = size_t(r % shape.n_head_kv);
+    cache.read_keys(int(il), int(h), kPrompt, keys);
+    cache.read_values(int(il), int(h), kPrompt, values);
+    EXPECT_LE(nmse(std::span(pass.own_keys[il]).subspan(h * keys.size(), keys.size()), keys), 1e-9);
+    EXPECT_LE(nmse(std::span(pass.own_values[il]).subspan(h * keys.size(), keys.size()), values),
+              1e-9);
+  }
+}
+
+TEST_F(TinySession, TheLookaheadShowsTheGreedyTokens) {
+  constexpr int kTokens = 6;
+  Session s = session();
+  s.prefill(prompt);
+  s.impl().run_passes({.lookahead = kTokens}, {});
+  const Observation& pass = s.impl().ahead->seen;
+  ASSERT_EQ(pass.positions.size(), size_t(kTokens)) << "the tiny model ended";
+  EXPECT_EQ(pass.positions.front(), kPrompt);
+  Session twin = greedy_twin(s, session(), prompt, kTokens);
+  const Observation expected = twin.impl().prompt->tail(kTokens);
+  EXPECT_EQ(pass.positions, expected.positions);
+  for (size_t il = 0; il < pass.query.size(); ++il) {
+    EXPECT_LE(nmse(pass.query[il], expected.query[il]), 1e-9) << il;
+  }
+  expect_own_entries(twin, pass, model.shape());
+}
+
+TEST_F(TinySession, TheLookaheadLeavesTheCacheAndWhatFollowsAsTheyWere) {
+  Session plain = session(), ahead = session();
+  plain.prefill(prompt);
+  ahead.prefill(prompt);
+  ahead.impl().run_passes({.lookahead = 32}, {});
+  EXPECT_EQ(ahead.next_position(), kPrompt);
+  EXPECT_EQ(kept_positions(ahead), kept_positions(plain));
+  EXPECT_EQ(worst_difference(ahead.evaluate(later), plain.evaluate(later)), 0);
+}
+
+TEST_F(TinySession, ForksShareALookaheadAndFewerTokensAreItsFirst) {
+  Session s = session();
+  s.prefill(prompt);
+  s.impl().run_passes({.lookahead = 8}, {});
+  const auto pass = s.impl().ahead;
+  Session fork = s.fork();
+  fork.impl().run_passes({.lookahead = 4}, {});
+  EXPECT_EQ(fork.impl().ahead, pass);
+  Session alone = session();
+  alone.prefill(prompt);
+  fork.compress("snapkv(source=lookahead,window=4)", "25%");
+  alone.compress("snapkv(source=lookahead,window=4)", "25%");
+  EXPECT_EQ(kept_positions(fork), kept_positions(alone));
+  EXPECT_EQ(fork.impl().ahead, nullptr) << "of a cache that is no longer there";
+  s.impl().run_passes({.lookahead = 9}, {});
+  EXPECT_NE(s.impl().ahead, pass);
+  s.decode(later[0]);
+  EXPECT_EQ(s.impl().ahead, nullptr);
+}
+
+TEST_F(TinySession, TheReceiptCountsWhatAPassHolds) {
+  Session s = session();
+  s.prefill(prompt);
+  const size_t tail = s.fork().compress("snapkv", "25%").scratch_peak;
+  const Receipt receipt = s.compress("snapkv(source=lookahead)", "25%");
+  const ModelShape& shape = model.shape();
+  const size_t heads = size_t(shape.n_layer) * size_t(shape.n_head + 2 * shape.n_head_kv);
+  EXPECT_GE(receipt.scratch_peak, tail + 32 * heads * size_t(shape.head_dim) * sizeof(float));
+  EXPECT_GT(receipt.time_s.observe, 0);
+}
+
+TEST_F(TinySession, ProgressGoesOnFromAPassToTheScores) {
+  Session s = session();
+  s.prefill(prompt);
+  std::vector<double> shares;
+  s.compress("snapkv(source=lookahead)", "25%", [&](double share) {
+    shares.push_back(share);
+    return true;
+  });
+  EXPECT_TRUE(std::ranges::is_sorted(shares));
+  EXPECT_EQ(shares.back(), 1);
+}
+
+TEST_F(TinySession, TheLookaheadTakesTheRoomThereIs) {
+  for (const int room : {0, 5}) {
+    Session s(model, {.threads = 2, .n_ctx = kPrompt + room});
+    s.prefill(prompt);
+    const auto compress = [&] { return s.compress("snapkv(source=lookahead)", "25%"); };
+    if (room == 0) {
+      expect_error(ErrorCode::memory, "the lookahead pass does not fit", compress);
+      EXPECT_EQ(s.receipt().entries_kept, kPrompt * 6);
+    } else {
+      EXPECT_THAT(compress().notes, testing::Contains(testing::HasSubstr("shrank to the 5")));
+    }
+  }
+}
+
+TEST_F(TinySession, AnInterruptedLookaheadLeavesTheCacheAsItWas) {
+  Session s = session();
+  s.prefill(prompt);
+  const auto before = s.fork().evaluate(later);
+  int calls = 0;
+  expect_error(ErrorCode::interrupted, "", [&] {
+    s.compress("snapkv(source=lookahead)", "25%", [&](double) { return ++calls < 3; });
+  });
+  EXPECT_EQ(s.impl().ahead, nullptr);
+  EXPECT_EQ(worst_difference(s.evaluate(later), before), 0);
+}
+
 template <typename Call>
 ErrorCode code_of(Call call) {
   try {
@@ -292,7 +419,9 @@ TEST_F(TinySession, StaleObservationsAreRefused) {
   Session s = session();
   s.prefill(prompt);
   s.decode(later[0]);
-  EXPECT_EQ(code_of([&] { s.compress("snapkv", "25%"); }), ErrorCode::usage);
+  for (const char* policy : {"snapkv", "snapkv(source=lookahead)"}) {
+    EXPECT_EQ(code_of([&] { s.compress(policy, "25%"); }), ErrorCode::usage);
+  }
   s.compress("streaming", "25%");  // reads no positions
   s.prefill(later);
   s.compress("snapkv", "25%");

@@ -30,7 +30,9 @@ Synthetic one_head(const std::vector<float>& weights, const std::vector<float>& 
   Observation repeat{
       .positions = {out.cache.seen}, .query = {{1, 0}}, .residual = {}, .logits = {}};
   repeat.own_keys = {{std::log(own), 0}};
+  repeat.own_values = {{0, 0}};
   out.repeat = {repeat};
+  out.lookahead = repeat;
   return out;
 }
 

@@ -137,14 +137,15 @@ Observation observe(Random& random, const SyntheticOptions& options, const Synth
   return seen;
 }
 
-/// Part of a repeat pass of `count` tokens: its keys are not in the cache.
-Observation observe_repeat(Random& random, const SyntheticOptions& options,
-                           const SyntheticCache& cache, float scale, int count) {
+/// A pass of `count` tokens after what was seen: its entries are not in the cache.
+Observation observe_pass(Random& random, const SyntheticOptions& options,
+                         const SyntheticCache& cache, float scale, int count) {
   Observation part = observe_queries(random, options, cache, scale, cache.seen, count);
   const ModelShape& shape = options.shape;
+  const size_t numbers = size_t(count) * size_t(shape.n_head_kv) * size_t(shape.head_dim);
   for (int il = 0; il < shape.n_layer; ++il) {
-    part.own_keys.push_back(
-        normals(random, size_t(count) * size_t(shape.n_head_kv) * size_t(shape.head_dim)));
+    part.own_keys.push_back(normals(random, numbers));
+    part.own_values.push_back(normals(random, numbers));
   }
   return part;
 }
@@ -201,6 +202,7 @@ PolicyContext Synthetic::context(int64_t keep_total, int threads) const {
           .threads = threads,
           .prompt = &prompt,
           .repeat = repeat,
+          .lookahead = &lookahead,
           .progress = {}};
 }
 
@@ -214,8 +216,9 @@ Synthetic make_synthetic(const SyntheticOptions& options) {
   synthetic.prompt =
       observe_queries(random, options, synthetic.cache, scale, 0, synthetic.cache.seen);
   for (const int count : {70, 3}) {
-    synthetic.repeat.push_back(observe_repeat(random, options, synthetic.cache, scale, count));
+    synthetic.repeat.push_back(observe_pass(random, options, synthetic.cache, scale, count));
   }
+  synthetic.lookahead = observe_pass(random, options, synthetic.cache, scale, 12);
   return synthetic;
 }
 

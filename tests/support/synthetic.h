@@ -76,6 +76,7 @@ struct Synthetic {
   Observation seen;
   Observation prompt;               ///< queries of every position
   std::vector<Observation> repeat;  ///< two parts of a repeat pass
+  Observation lookahead;            ///< twelve tokens
 
   /// The context of compressing to `keep_total` entries with the default protection.
   PolicyContext context(int64_t keep_total, int threads = 1) const;

@@ -246,7 +246,8 @@ ScoreRow behavior_row() {
           .differences =
               "re-checks in rounds instead of one eviction at a time; F cut to `rank` directions, "
               "which "
-              "leaves room for more scoring positions at the same cost; "
+              "leaves room for more scoring positions at the same cost; reads the tail alone, the "
+              "one source with states and logits; "
               "objective=head sums costs over query heads, which makes the heads independent; the "
               "paper's objective is total",
           .budget = "global",

@@ -1,41 +1,27 @@
 #include <algorithm>
 #include <numeric>
 
-#include "policy/attention_probs.h"
+#include "policy/attention_scorer.h"
 #include "policy/policies/policies.h"
-#include "policy/score_rows.h"
 #include "policy/value_norms.h"
 
 namespace pith {
 
 namespace {
 
-class DefensiveScorer : public Scorer {
+class DefensiveScorer : public AttentionScorer {
  public:
-  explicit DefensiveScorer(int window) : reading_{.source = Source::tail, .count = window} {}
-
-  Needs needs() const override { return reading_.needs(); }
-
-  Scores score(const PolicyContext& context) const override {
-    reading_.positions(context, "defensive");
-    const auto bytes = [&](int layer, int head_kv) {
-      return std::max(attention_tile_bytes(context, reading_, layer, head_kv),
-                      projected_value_norm_bytes(context, layer, head_kv));
-    };
-    return score_each_row(context, bytes, [&](const ScoredRow& row) { score_row(context, row); });
-  }
+  explicit DefensiveScorer(const Reading& reading) : AttentionScorer("defensive", reading) {}
 
  private:
-  void score_row(const PolicyContext& context, const ScoredRow& row) const {
-    std::ranges::fill(row.scores, 0.0F);
-    each_attention_tile(context, reading_, row.layer, row.head_kv,
-                        [&](const AttentionProbs& tile, int32_t) {
-                          for (int i = 0; i < tile.entries; ++i) {
-                            const auto first = tile.alpha.begin() + ptrdiff_t(i) * tile.rows;
-                            float& worst = row.scores[size_t(i)];
-                            worst = std::max(worst, *std::max_element(first, first + tile.rows));
-                          }
-                        });
+  size_t row_bytes(const PolicyContext& context, int layer, int head_kv) const override {
+    return std::max(attention_tile_bytes(context, reading(), layer, head_kv),
+                    projected_value_norm_bytes(context, layer, head_kv));
+  }
+
+  void score_row(const PolicyContext& context, const ScoredRow& row) const override {
+    each_attention_tile(context, reading(), row.layer, row.head_kv,
+                        [&](const AttentionProbs& tile) { raise_to_most(tile, row.scores); });
     const auto norms = projected_value_norms(context, row.layer, row.head_kv);
     const float least = mean(row.scores);
     const float length = std::max(mean(norms), std::numeric_limits<float>::min());
@@ -48,8 +34,6 @@ class DefensiveScorer : public Scorer {
     return std::accumulate(values.begin(), values.end(), 0.0F) /
            float(std::max<size_t>(1, values.size()));
   }
-
-  Reading reading_;
 };
 
 }  // namespace
@@ -61,20 +45,14 @@ ScoreRow defensive_row() {
               "Feng et al., Taming the Fragility of KV Cache Eviction in LLM Inference, "
               "arXiv 2510.13334",
           .formula =
-              "max(max over the last `window` queries and the group of alpha, its mean over "
-              "the entries) x ||W_O v||_1 / its mean over the entries",
+              "max(max over the queries of `source` and the group of alpha, its mean over the "
+              "entries) x ||W_O v||_1 / its mean over the entries",
           .differences = "`defensive+global` is the paper's form in which layers compete too",
           .budget = "ada",
           .phases = "prefill",
-          .knobs = {{.name = "window",
-                     .value = "32",
-                     .min = 1,
-                     .max = 64,
-                     .integer = true,
-                     .choices = {},
-                     .help = "last positions whose attention counts"}},
+          .knobs = attention_knobs(Source::tail, 32),
           .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
-            return std::make_unique<DefensiveScorer>(knobs.integer("window"));
+            return std::make_unique<DefensiveScorer>(reading_of(knobs));
           },
           .attention = true};
 }

@@ -1,41 +1,35 @@
 #include <algorithm>
 #include <limits>
 
-#include "policy/attention_probs.h"
+#include "policy/attention_scorer.h"
 #include "policy/policies/policies.h"
-#include "policy/score_rows.h"
 
 namespace pith {
 
 namespace {
 
-constexpr Reading kPrompt{.source = Source::prompt};
-
-class H2oScorer : public Scorer {
+class H2oScorer : public AttentionScorer {
  public:
-  explicit H2oScorer(double recent) : recent_(recent) {}
-
-  Needs needs() const override { return kPrompt.needs(); }
-
-  Scores score(const PolicyContext& context) const override {
-    kPrompt.positions(context, "h2o");
-    const auto bytes = [&](int layer, int head_kv) {
-      return attention_tile_bytes(context, kPrompt, layer, head_kv);
-    };
-    return score_each_row(context, bytes, [&](const ScoredRow& row) { score_row(context, row); });
-  }
+  H2oScorer(const Reading& reading, double recent)
+      : AttentionScorer("h2o", reading), recent_(recent) {}
 
  private:
-  void score_row(const PolicyContext& context, const ScoredRow& row) const {
-    std::ranges::fill(row.scores, 0.0F);
-    each_attention_tile(context, kPrompt, row.layer, row.head_kv,
-                        [&](const AttentionProbs& tile, int32_t) { add(tile, row.scores); });
-    const auto& asking = context.prompt->positions;
+  size_t row_bytes(const PolicyContext& context, int layer, int head_kv) const override {
+    return attention_tile_bytes(context, reading(), layer, head_kv) +
+           sizeof(int64_t) * size_t(context.cache.length(layer, head_kv));
+  }
+
+  void score_row(const PolicyContext& context, const ScoredRow& row) const override {
     const auto entries = context.cache.positions(row.layer, row.head_kv);
+    std::vector<int64_t> seeing(row.scores.size());
+    each_attention_tile(context, reading(), row.layer, row.head_kv,
+                        [&](const AttentionProbs& tile) {
+                          add(tile, row.scores);
+                          count(tile, entries, seeing);
+                        });
     for (size_t i = 0; i < row.scores.size(); ++i) {
-      const auto seeing = asking.end() - std::ranges::lower_bound(asking, entries[i]);
-      const auto count = float(seeing) * float(context.cache.shape().group());
-      row.scores[i] = count > 0 ? row.scores[i] / count : 0;
+      const float rows = float(seeing[i]) * float(context.cache.shape().group());
+      row.scores[i] = rows > 0 ? row.scores[i] / rows : 0;
     }
     put_recent_first(context, row.scores);
   }
@@ -46,6 +40,15 @@ class H2oScorer : public Scorer {
       float sum = 0;
       for (int row = 0; row < tile.rows; ++row) sum += alpha[row];
       sums[size_t(i)] += sum;
+    }
+  }
+
+  /// Positions of the tile that see each entry.
+  static void count(const AttentionProbs& tile, std::span<const int32_t> entries,
+                    std::span<int64_t> seeing) {
+    for (int i = 0; i < tile.entries; ++i) {
+      const auto first = std::ranges::lower_bound(tile.positions, entries[size_t(i)]);
+      seeing[size_t(i)] += tile.positions.end() - first;
     }
   }
 
@@ -68,21 +71,23 @@ ScoreRow h2o_row() {
               "Zhang et al., H2O: Heavy-Hitter Oracle for Efficient Generative Inference of "
               "Large Language Models, arXiv 2306.14048",
           .formula =
-              "sum over all queries of attention / number of queries that could see the entry, "
+              "sum over the queries of `source` of attention / number of them that could see the "
+              "entry, "
               "mean over the group; the newest `recent` of the budget first",
           .differences =
               "one eviction after the prompt with every query's attention; the paper "
               "evicts at every token and does not divide",
           .budget = "uniform",
           .phases = "prefill",
-          .knobs = {{.name = "recent",
-                     .value = "0.5",
-                     .min = 0,
-                     .max = 1,
-                     .choices = {},
-                     .help = "part of the budget for the newest entries"}},
+          .knobs = attention_knobs(Source::prompt, 32,
+                                   {{.name = "recent",
+                                     .value = "0.5",
+                                     .min = 0,
+                                     .max = 1,
+                                     .choices = {},
+                                     .help = "part of the budget for the newest entries"}}),
           .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
-            return std::make_unique<H2oScorer>(knobs.number("recent"));
+            return std::make_unique<H2oScorer>(reading_of(knobs), knobs.number("recent"));
           },
           .attention = true};
 }

@@ -1,36 +1,29 @@
 #include <algorithm>
 
-#include "policy/attention_probs.h"
+#include "policy/attention_scorer.h"
 #include "policy/policies/policies.h"
-#include "policy/score_rows.h"
 #include "policy/value_norms.h"
 
 namespace pith {
 
 namespace {
 
-constexpr Reading kRepeat{.source = Source::repeat};
-
-class KvgradScorer : public Scorer {
+class KvgradScorer : public AttentionScorer {
  public:
-  Needs needs() const override { return kRepeat.needs(); }
-
-  Scores score(const PolicyContext& context) const override {
-    kRepeat.positions(context, "kvgrad");
-    const auto bytes = [&](int layer, int head_kv) {
-      return attention_tile_bytes(context, kRepeat, layer, head_kv) +
-             projected_value_norm_bytes(context, layer, head_kv);
-    };
-    return score_each_row(context, bytes, [&](const ScoredRow& row) {
-      const auto lengths = projected_value_lengths(context, row.layer, row.head_kv);
-      std::ranges::fill(row.scores, 0.0F);
-      each_attention_tile(
-          context, kRepeat, row.layer, row.head_kv,
-          [&](const AttentionProbs& tile, int32_t) { raise(tile, lengths, row.scores); });
-    });
-  }
+  explicit KvgradScorer(const Reading& reading) : AttentionScorer("kvgrad", reading) {}
 
  private:
+  size_t row_bytes(const PolicyContext& context, int layer, int head_kv) const override {
+    return attention_tile_bytes(context, reading(), layer, head_kv) +
+           projected_value_norm_bytes(context, layer, head_kv);
+  }
+
+  void score_row(const PolicyContext& context, const ScoredRow& row) const override {
+    const auto lengths = projected_value_lengths(context, row.layer, row.head_kv);
+    each_attention_tile(context, reading(), row.layer, row.head_kv,
+                        [&](const AttentionProbs& tile) { raise(tile, lengths, row.scores); });
+  }
+
   /// `lengths` is [length, group], as the rows of a position are.
   static void raise(const AttentionProbs& tile, const std::vector<float>& lengths,
                     std::span<float> scores) {
@@ -48,24 +41,23 @@ class KvgradScorer : public Scorer {
 }  // namespace
 
 ScoreRow kvgrad_row() {
-  return {
-      .name = "kvgrad",
-      .summary =
-          "entries that write most into the residual stream when the model is told to repeat "
-          "the prompt",
-      .paper = "KVgrad (openreview.net/forum?id=cg1wTCJjjk), as kvpress 0.5.5 has it",
-      .formula = "maximum over the queries of the repeat pass and the group of alpha ||W_O v||_2",
-      .differences =
-          "without its gradient: the method also multiplies by how much the last layer's "
-          "states answer to a query's attention output, found by a backward pass; here "
-          "that is 1 for all layers and queries. Prompts are repeated as for kvzip",
-      .budget = "global",
-      .phases = "prefill",
-      .knobs = {},
-      .make = [](const KnobValues&) -> std::unique_ptr<Scorer> {
-        return std::make_unique<KvgradScorer>();
-      },
-      .attention = true};
+  return {.name = "kvgrad",
+          .summary =
+              "entries that write most into the residual stream when the model is told to repeat "
+              "the prompt",
+          .paper = "KVgrad (openreview.net/forum?id=cg1wTCJjjk), as kvpress 0.5.5 has it",
+          .formula = "maximum over the queries of `source` and the group of alpha ||W_O v||_2",
+          .differences =
+              "without its gradient: the method also multiplies by how much the last layer's "
+              "states answer to a query's attention output, found by a backward pass; here "
+              "that is 1 for all layers and queries. Prompts are repeated as for kvzip",
+          .budget = "global",
+          .phases = "prefill",
+          .knobs = attention_knobs(Source::repeat, 32),
+          .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
+            return std::make_unique<KvgradScorer>(reading_of(knobs));
+          },
+          .attention = true};
 }
 
 }  // namespace pith

@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "policy/attention_probs.h"
+#include "policy/attention_scorer.h"
 #include "policy/keys.h"
 #include "policy/policies/policies.h"
-#include "policy/score_rows.h"
 #include "policy/smoothing.h"
 
 namespace pith {
@@ -13,7 +12,6 @@ namespace {
 
 struct RkvOptions {
   double lambda = 0;
-  int window = 0;
   int kernel = 0;
   double threshold = 0;
   int recent = 0;
@@ -66,78 +64,70 @@ void add_importance(const AttentionProbs& tile, int group, std::span<float> sums
   }
 }
 
-class RkvScorer : public Scorer {
+class RkvScorer : public AttentionScorer {
  public:
-  explicit RkvScorer(const RkvOptions& options)
-      : options_(options), reading_{.source = Source::tail, .count = options.window} {
+  RkvScorer(const Reading& reading, const RkvOptions& options)
+      : AttentionScorer("rkv", reading), options_(options) {
     if (options.kernel % 2 == 0) {
       throw Error(ErrorCode::usage, "rkv: kernel=" + std::to_string(options.kernel) +
                                         " is not allowed (it must be odd)");
     }
   }
 
-  Needs needs() const override { return reading_.needs(); }
-
-  Scores score(const PolicyContext& context) const override {
-    const auto positions = float(reading_.positions(context, "rkv"));
-    const auto bytes = [&](int layer, int head_kv) {
-      return std::max(attention_tile_bytes(context, reading_, layer, head_kv),
-                      keys_bytes(context, layer, head_kv)) +
-             4 * sizeof(float) * size_t(context.cache.length(layer, head_kv));
-    };
-    return score_each_row(context, bytes, [&](const ScoredRow& row) {
-      std::vector<float> importance(row.scores.size(), 0.0F);
-      each_attention_tile(context, reading_, row.layer, row.head_kv,
-                          [&](const AttentionProbs& tile, int32_t) {
-                            add_importance(tile, context.cache.shape().group(), importance);
-                          });
-      pool(importance, options_.kernel, Pooling::max, true, row.scores);
-      const Eigen::ArrayXf redundant = redundancy(directions_of(context, row), options_);
-      Eigen::Map<Eigen::ArrayXf> scores(row.scores.data(), redundant.size());
-      const auto lambda = float(options_.lambda);
-      scores = lambda / positions * scores - (1 - lambda) * redundant;
-    });
+ private:
+  size_t row_bytes(const PolicyContext& context, int layer, int head_kv) const override {
+    return std::max(attention_tile_bytes(context, reading(), layer, head_kv),
+                    keys_bytes(context, layer, head_kv)) +
+           4 * sizeof(float) * size_t(context.cache.length(layer, head_kv));
   }
 
- private:
+  void score_row(const PolicyContext& context, const ScoredRow& row) const override {
+    std::vector<float> importance(row.scores.size(), 0.0F);
+    size_t positions = 0;
+    each_attention_tile(context, reading(), row.layer, row.head_kv,
+                        [&](const AttentionProbs& tile) {
+                          add_importance(tile, context.cache.shape().group(), importance);
+                          positions += tile.positions.size();
+                        });
+    pool(importance, options_.kernel, Pooling::max, true, row.scores);
+    const Eigen::ArrayXf redundant = redundancy(directions_of(context, row), options_);
+    Eigen::Map<Eigen::ArrayXf> scores(row.scores.data(), redundant.size());
+    const auto lambda = float(options_.lambda);
+    scores = lambda / float(positions) * scores - (1 - lambda) * redundant;
+  }
+
   RkvOptions options_;
-  Reading reading_;
 };
 
 std::vector<Knob> rkv_knobs() {
-  return {{.name = "lambda",
-           .value = "0.1",
-           .min = 0,
-           .max = 1,
-           .choices = {},
-           .help = "weight of the attention; the rest is the redundancy's"},
-          {.name = "window",
-           .value = "8",
-           .min = 1,
-           .max = 64,
-           .integer = true,
-           .choices = {},
-           .help = "last positions whose attention counts"},
-          {.name = "kernel",
-           .value = "7",
-           .min = 1,
-           .max = 63,
-           .integer = true,
-           .choices = {},
-           .help = "neighbouring entries that the attention is pooled over, odd"},
-          {.name = "threshold",
-           .value = "0.5",
-           .min = -1,
-           .max = 1,
-           .choices = {},
-           .help = "cosine above which two keys are alike"},
-          {.name = "recent",
-           .value = "1",
-           .min = 0,
-           .max = 1024,
-           .integer = true,
-           .choices = {},
-           .help = "newest of the entries alike that a key does not count against"}};
+  return attention_knobs(
+      Source::tail, 8,
+      {{.name = "lambda",
+        .value = "0.1",
+        .min = 0,
+        .max = 1,
+        .choices = {},
+        .help = "weight of the attention; the rest is the redundancy's"},
+       {.name = "kernel",
+        .value = "7",
+        .min = 1,
+        .max = 63,
+        .integer = true,
+        .choices = {},
+        .help = "neighbouring entries that the attention is pooled over, odd"},
+       {.name = "threshold",
+        .value = "0.5",
+        .min = -1,
+        .max = 1,
+        .choices = {},
+        .help = "cosine above which two keys are alike"},
+       {.name = "recent",
+        .value = "1",
+        .min = 0,
+        .max = 1024,
+        .integer = true,
+        .choices = {},
+        .help = "newest of the entries alike that a key does not count against"}});
 }
 
 }  // namespace
@@ -151,7 +141,7 @@ ScoreRow rkv_row() {
           "arXiv 2505.24133",
       .formula =
           "lambda I - (1 - lambda) R; I = maximum over `kernel` entries of the mean over the "
-          "last `window` queries of the group's most attention; R = softmax over the entries of "
+          "queries of `source` of the group's most attention; R = softmax over the entries of "
           "the mean cosine to the head's other keys, a key not counting against the `recent` "
           "newest of those more alike than `threshold`",
       .differences =
@@ -163,8 +153,8 @@ ScoreRow rkv_row() {
       .phases = "prefill, generation",
       .knobs = rkv_knobs(),
       .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
-        return std::make_unique<RkvScorer>(RkvOptions{.lambda = knobs.number("lambda"),
-                                                      .window = knobs.integer("window"),
+        return std::make_unique<RkvScorer>(reading_of(knobs),
+                                           RkvOptions{.lambda = knobs.number("lambda"),
                                                       .kernel = knobs.integer("kernel"),
                                                       .threshold = knobs.number("threshold"),
                                                       .recent = knobs.integer("recent")});

@@ -116,6 +116,72 @@ TEST(Kvgrad, EveryQueryHeadHasItsOwnProjection) {
   expect_scores("kvgrad", synthetic, {160.0 / 23, 0, 20.0 / 23, 160.0 / 23});
 }
 
+TEST(Kvzip, TakesTheMaximumOverTheQueriesOfThePrompt) {
+  expect_scores("kvzip(source=prompt)", eighths(), {1, 2.0 / 3, 4.0 / 7, 1.0 / 8});
+}
+
+// Nothing turns: the four queries of the prompt ask as the last one does, and see every entry.
+TEST(Kvzip, QueriesMovedAheadSeeAllEntries) {
+  expect_scores("kvzip(source=future)", eighths(), {1.0 / 8, 2.0 / 8, 4.0 / 8, 1.0 / 8});
+}
+
+// A quarter turn: the weights are 1 each from where the queries point at the second number of a
+// key.
+TEST(Kvzip, QueriesMovedAheadAreTurned) {
+  Synthetic synthetic = eighths();
+  synthetic.weights.turn.frequency = {std::acos(0.0F) / 20};  // 4 + 16 positions from the first
+  synthetic.prompt.positions = {0};
+  synthetic.prompt.query = {{1, 0}};
+  expect_scores("kvzip(source=future)", synthetic, {0.25, 0.25, 0.25, 0.25});
+}
+
+TEST(Sources, TheTokensAheadTakeTheirPartOfTheAttention) {
+  expect_scores("kvzip(source=lookahead)", eighths(8), {1.0 / 16, 2.0 / 16, 4.0 / 16, 1.0 / 16});
+}
+
+// The four queries see sums of 1, 3, 7 and 8.
+TEST(Sources, MeansAreOverAllQueries) {
+  const std::vector<double> mean = {(1 + 1.0 / 3 + 1.0 / 7 + 1.0 / 8) / 4,
+                                    (2.0 / 3 + 2.0 / 7 + 2.0 / 8) / 4, (4.0 / 7 + 4.0 / 8) / 4,
+                                    1.0 / 32};
+  expect_scores("snapkv(source=prompt,kernel=1)", eighths(), mean);
+  expect_scores("tova(source=prompt)", eighths(), mean);
+}
+
+TEST(Sources, H2oAndScissorhandsReadAWindow) {
+  expect_scores("h2o(source=tail,window=1,recent=0)", eighths(), {0.125, 0.25, 0.5, 0.125});
+  expect_scores("scissorhands(source=tail,window=1)", eighths(), {0, 0, 1, 0});
+}
+
+// Half of the attention goes to a token of the pass with a value of 2: o = (4 + 8 - 4) / 16 + 1.
+TEST(Caote, OutputsCountTheTokensOfThePass) {
+  Synthetic synthetic = eighths(8);
+  synthetic.repeat[0].own_values = {{2, 0}};
+  expect_scores("caote(source=repeat)", synthetic,
+                {2.5 / 15, 1.5 * 2 / 14, 0.5 * 4 / 12, 5.5 / 15});
+}
+
+// The attention is 1, 2/3, 4/7 and 1/8 at most; norms are 4, 0, 2, 4 and their mean 5/2.
+TEST(Defensive, TakesTheMaximumOverTheQueriesOfThePrompt) {
+  const double least = (1 + 2.0 / 3 + 4.0 / 7 + 1.0 / 8) / 4;
+  expect_scores("defensive(source=prompt)", eighths(), {1.6, 0, least * 0.8, least * 1.6});
+}
+
+TEST(Sources, SayWhatTheyNeed) {
+  EXPECT_EQ(needs_of("snapkv(source=lookahead,window=8)").lookahead, 8);
+  EXPECT_EQ(needs_of("snapkv(source=lookahead,window=8)").tail, 1);
+  EXPECT_EQ(needs_of("kvzip(source=tail,window=5)").tail, 5);
+  EXPECT_FALSE(needs_of("kvzip(source=tail)").repeat);
+  EXPECT_TRUE(needs_of("tova(source=future)").prompt);
+  EXPECT_EQ(needs_of("tova(source=future)").tail, 0);
+}
+
+TEST(Sources, AShortLookaheadIsNoted) {
+  const Scores scores = Policy::parse("caote(source=lookahead)").score(eighths().context(4));
+  EXPECT_EQ(scores.notes,
+            (std::vector<std::string>{"caote: window 32 shrank to the 1 observed positions"}));
+}
+
 // Without a rotation every query is (1, 0) and the covariance is 0: softmax(log w) over the entries
 // after the one sink, times values.
 TEST(Expected, IsTheAttentionOfTheMeanQueryTimesTheValue) {
@@ -152,13 +218,16 @@ TEST(PromptScores, NeedTheQueriesOfThePrompt) {
   }
 }
 
-TEST(RepeatScores, NeedTheRepeatPass) {
+TEST(Sources, NeedTheirPass) {
   Synthetic synthetic = eighths();
   synthetic.repeat.clear();
-  for (const std::string spec : {"kvzip", "kvgrad"}) {
-    EXPECT_TRUE(needs_of(spec).repeat);
-    expect_error(ErrorCode::usage, spec + " needs observed positions",
-                 [&] { Policy::parse(spec).score(synthetic.context(4)); });
+  synthetic.lookahead = {};
+  for (const std::string name : {"kvzip", "kvgrad"}) {
+    EXPECT_TRUE(needs_of(name).repeat);
+    for (const std::string& spec : {name, name + "(source=lookahead)"}) {
+      expect_error(ErrorCode::usage, name + " needs observed positions",
+                   [&] { Policy::parse(spec).score(synthetic.context(4)); });
+    }
   }
 }
 
