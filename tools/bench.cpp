@@ -7,6 +7,7 @@
 #include "base/system.h"
 #include "bench_measure.h"
 #include "bench_report.h"
+#include "calibration.h"
 #include "commands.h"
 #include "eval/output_file.h"
 #include "eval/receipt_json.h"
@@ -53,6 +54,7 @@ void bench(const BenchSettings& settings, const std::string& command_line) {
 
   const Model model = load_model(settings.model);
   check_context(model, plan.session, settings);
+  use_calibration(model, settings.cases.policies, settings.session.no_calibrate, plan.session);
   BenchReport report;
   report.model = model.impl()->weights->path();
   report.command = command_line;

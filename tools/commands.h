@@ -9,6 +9,7 @@ namespace pith::tools {
 void add_run(CLI::App& tool, const std::string& command_line);
 void add_compare(CLI::App& tool, const std::string& command_line);
 void add_bench(CLI::App& tool, const std::string& command_line);
+void add_calibrate(CLI::App& tool);
 void add_policies(CLI::App& tool);
 void add_inspect(CLI::App& tool);
 

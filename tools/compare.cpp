@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "calibration.h"
 #include "commands.h"
 #include "eval/fidelity.h"
 #include "eval/html.h"
@@ -155,6 +156,7 @@ void compare(CompareSettings settings, const std::string& command_line) {
   report.model = model.impl()->weights->path();
   report.rows = load_rows(model, settings, texts);
   check_lengths(model, options.session, report.rows, options.diverge);
+  use_calibration(model, settings.cases.policies, settings.session.no_calibrate, options.session);
   try {
     evaluate(model, options, report);
   } catch (const Error& e) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <utility>
 
+#include "cache_folder.h"
 #include "policy/text.h"
 
 namespace pith::tools {
@@ -18,19 +18,9 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kShortNames{{
     {"-ctv", "--cache-type-v"},
 }};
 
-/// The model that the set-up downloads, in its cache folder.
+/// The model that the set-up downloads.
 std::string default_model_path() {
-  auto variable = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value ? value : "";
-  };
-  std::filesystem::path cache = variable("PITH_CACHE");
-  if (cache.empty()) {
-    const std::string base = variable("XDG_CACHE_HOME");
-    cache = base.empty() ? variable("HOME") + "/.cache" : base;
-    cache /= "pith";
-  }
-  return cache / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+  return cache_folder() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 
 KvType kv_type(const std::string& name) { return name == "f32" ? KvType::f32 : KvType::f16; }
@@ -96,6 +86,9 @@ void add_session_options(CLI::App& command, SessionSettings& settings) {
       .add_option("--scratch", options.scratch_bytes,
                   "bound on the working memory of scoring, such as 256MiB; default 1GiB")
       ->transform(CLI::AsSizeValue(false));
+  command.add_flag(
+      "--no-calibrate", settings.no_calibrate,
+      "do not measure the model for policies that use that; a kept calibration counts");
   command
       .add_option("--sinks", options.protection.sinks,
                   "first entries of each head never evicted; default: up to 4, by budget")

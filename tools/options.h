@@ -22,6 +22,7 @@ struct ModelSettings {
 struct SessionSettings {
   SessionOptions options;
   std::string k_type = "f16", v_type = "f16", attention = "ragged";
+  bool no_calibrate = false;
 };
 
 /// The policies and budgets of a comparison.

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "calibration.h"
 #include "commands.h"
 #include "eval/machine.h"
 #include "eval/receipt_json.h"
@@ -120,7 +121,9 @@ void run(RunSettings settings, const std::string& command_line) {
   }
   parts.question = settings.question;
   const Prompt prompt = make_prompt(vocab, parts);
-  Session session(model, session_options(settings.session));
+  SessionOptions options = session_options(settings.session);
+  use_calibration(model, {&settings.policy, 1}, settings.session.no_calibrate, options);
+  Session session(model, options);
   const Sampler refuses_bad_options(vocab, settings.sampler);
   session.impl().check_budget(Policy::parse(settings.policy), Budget::parse(settings.budget),
                               int64_t(prompt.compressed.size()));

@@ -47,6 +47,10 @@ struct SessionOptions {
   AttentionPath attention = AttentionPath::ragged;
   size_t scratch_bytes = size_t{1} << 30;
   Protection protection = {-1, -1};  ///< negative: the default that fits the budget
+  /// For policies that use one (`Needs::calibration`); without it they treat all heads alike, and
+  /// the receipt says so. Of another model: Error(usage).
+  std::shared_ptr<const Calibration> calibration = nullptr;
+  std::vector<std::string> notes = {};  ///< what the caller has to say in every receipt
 };
 
 /// Compression while a session goes on, see Session::compress_generated.

@@ -14,6 +14,8 @@
 /// (Observation, CacheView, WeightsView) -> Plan; only the cache applies a plan.
 namespace pith {
 
+struct Calibration;
+
 /// Sizes of a model, by GGUF's names. Query head h reads KV head h / group().
 struct ModelShape {
   int n_layer = 0;
@@ -35,7 +37,8 @@ struct Needs {
   bool prompt = false;  ///< queries of every position of the prompt
   /// Queries of a second pass, in which the model is told to repeat the prompt.
   bool repeat = false;
-  int lookahead = 0;  ///< queries of so many greedy tokens after the prompt; takes a tail
+  int lookahead = 0;         ///< queries of so many greedy tokens after the prompt; takes a tail
+  bool calibration = false;  ///< what was measured of the model; used where there is one
 
   /// What serves both.
   Needs operator|(const Needs& other) const;
@@ -123,6 +126,7 @@ struct PolicyContext {
   std::span<const Observation> repeat = {};  ///< the repeat pass, in parts
   const Observation* lookahead = nullptr;  ///< greedy tokens after the prompt, from the full cache
   size_t scratch_bytes = size_t{1} << 30;  ///< bound on the working memory of scoring
+  const Calibration* calibration = nullptr;  ///< of this model; null where there is none
   /// Called with the share done (0..1); returning false stops with ErrorCode::interrupted.
   std::function<bool(double)> progress;
 };

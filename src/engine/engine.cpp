@@ -22,6 +22,10 @@ void set_ints(ggml_tensor* t, std::span<const int32_t> values) {
   if (t != nullptr) ggml_backend_tensor_set(t, values.data(), 0, values.size_bytes());
 }
 
+void set_floats(ggml_tensor* t, std::span<const float> values) {
+  if (t != nullptr) ggml_backend_tensor_set(t, values.data(), 0, values.size_bytes());
+}
+
 /// Appends rows of `t` [width, n] at the given indices to `out`.
 void append_rows(const ggml_tensor* t, std::span<const int32_t> rows, std::vector<float>& out) {
   const auto width = size_t(t->ne[0]);
@@ -126,6 +130,11 @@ void Engine::Impl::check(const KvCache& cache, const Step& step) const {
   if (step.tokens.empty() || int(step.tokens.size()) > ops->max_tokens(cache, options.n_ubatch)) {
     throw Error(ErrorCode::internal, "a step takes 1 to max_tokens() tokens");
   }
+  if (step.shift != nullptr && step.shift->values.size() != step.tokens.size() *
+                                                                size_t(shape.n_head) *
+                                                                size_t(shape.head_dim)) {
+    throw Error(ErrorCode::internal, "a shift has one number for each number of the attention");
+  }
   for (const int32_t token : step.tokens) {
     if (token < 0 || token >= shape.n_vocab) {
       throw Error(ErrorCode::usage, "token " + std::to_string(token) +
@@ -172,6 +181,7 @@ void Engine::run(KvCache& cache, const Step& step, std::vector<float>& logits, O
   impl_->prepare(cache, {.n_tokens = n,
                          .n_out = int(rows.all.size()),
                          .n_observe = int(observed.size()),
+                         .shift_layer = step.shift != nullptr ? step.shift->layer : -1,
                          .attention = impl_->ops->signature(cache, n)});
   const Graph& graph = *impl_->graph;
   const std::vector<int32_t> positions = counted_from(cache.next_position(), n);
@@ -179,6 +189,7 @@ void Engine::run(KvCache& cache, const Step& step, std::vector<float>& logits, O
   set_ints(graph.positions, positions);
   set_ints(graph.out_rows, rows.all);
   set_ints(graph.observe_rows, observed);
+  if (step.shift != nullptr) set_floats(graph.shift, step.shift->values);
   impl_->ops->bind(cache, n);
   impl_->compute();
   logits.clear();

@@ -18,12 +18,19 @@ struct EngineOptions {
   AttentionPath attention = AttentionPath::ragged;
 };
 
+/// What is added to the attention of one layer, query heads side by side, before W_O.
+struct HeadShift {
+  int layer = 0;
+  std::span<const float> values;  ///< [tokens, n_head * head_dim]
+};
+
 /// One pass of the model over some tokens.
 struct Step {
   std::span<const int32_t> tokens;      ///< at most max_tokens(), at cache.next_position()..
   std::span<const int32_t> logit_rows;  ///< indices into tokens, ascending: whose logits to return
   std::span<const int32_t>
       observe_rows;  ///< indices into tokens, ascending: whose queries and state to keep
+  const HeadShift* shift = nullptr;
 };
 
 /// Runs the model's graphs on the CPU backend. Threads and memory persist; the graphs of decode and

@@ -77,6 +77,12 @@ class Builder {
     graph_.query.push_back(rows);
   }
 
+  ggml_tensor* shifted(ggml_tensor* attention) {
+    graph_.shift = ggml_new_tensor_2d(ctx_, GGML_TYPE_F32, attention->ne[0], attention->ne[1]);
+    ggml_set_input(graph_.shift);
+    return ggml_add(ctx_, attention, graph_.shift);
+  }
+
   /// Output of layer il, only the wanted rows for the last one; null where nothing more is needed
   /// than the last layer's entries.
   ggml_tensor* layer(ggml_tensor* x, int il) {
@@ -90,6 +96,7 @@ class Builder {
     if (graph_.key.n_observe > 0) observe(q);
     ggml_tensor* a = ops_.build(ctx_, graph_.nodes, il, q, k, v, wanted);
     if (!wanted) return nullptr;
+    if (il == graph_.key.shift_layer) a = shifted(a);
     if (last) {
       a = ggml_get_rows(ctx_, a, graph_.out_rows);
       x = ggml_get_rows(ctx_, x, graph_.out_rows);

@@ -46,8 +46,9 @@ std::unique_ptr<AttentionOps> make_portable_ops(const ModelConfig& config, bool 
 /// What a graph was built for.
 struct GraphKey {
   int n_tokens = 0;
-  int n_out = 0;      ///< rows whose final state and logits are computed
-  int n_observe = 0;  ///< rows whose queries are kept
+  int n_out = 0;         ///< rows whose final state and logits are computed
+  int n_observe = 0;     ///< rows whose queries are kept
+  int shift_layer = -1;  ///< layer whose attention is added to; -1: none
   std::vector<int64_t> attention;
 
   bool operator==(const GraphKey&) const = default;
@@ -64,6 +65,7 @@ struct Graph {
   ggml_tensor* positions = nullptr;     // I32 [n_tokens]
   ggml_tensor* out_rows = nullptr;      // I32 [n_out], null where 0
   ggml_tensor* observe_rows = nullptr;  // I32 [n_observe], null where 0
+  ggml_tensor* shift = nullptr;         // [head_dim * n_head, n_tokens], null where none
   ggml_tensor* residual = nullptr;      // [n_embd, n_out], before the final norm
   ggml_tensor* logits = nullptr;        // [n_vocab, n_out]
   std::vector<ggml_tensor*> query;      // per layer [head_dim * n_head, n_observe], after RoPE

@@ -7,6 +7,7 @@
 
 #include "model/architectures.h"
 #include "model/config.h"
+#include "model/file_hash.h"
 #include "model/gguf_file.h"
 #include "model/weight_store.h"
 
@@ -43,6 +44,7 @@ class GgufWeights final : public ModelWeights {
   size_t bytes() const override { return store_.bytes(); }
   std::string storage() const override { return store_.summary(); }
   const std::string& path() const override { return file_.path(); }
+  std::string hash() const override { return file_hash(file_); }
 
  private:
   void bind_layers();

@@ -73,6 +73,8 @@ class ModelWeights {
   /// One line for people: types of the weights and how they are held ("Q4_1, AMX").
   virtual std::string storage() const = 0;
   virtual const std::string& path() const = 0;
+  /// Of the file, see file_hash().
+  virtual std::string hash() const = 0;
 };
 
 }  // namespace pith

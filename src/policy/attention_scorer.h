@@ -17,7 +17,7 @@ class AttentionScorer : public Scorer {
   AttentionScorer(std::string name, const Reading& reading)
       : name_(std::move(name)), reading_(reading) {}
 
-  Needs needs() const final { return reading_.needs(); }
+  Needs needs() const override { return reading_.needs(); }
 
   /// Scores of each (layer, KV head) by score_row(); a note where there were fewer queries than the
   /// window asks for. Throws what score_each_row does, and Error(usage) where there are none.

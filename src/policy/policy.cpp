@@ -133,14 +133,15 @@ void Policy::add_part(const SpecPart& part) {
 Needs Policy::needs() const {
   Needs needs = scorer_ ? scorer_->needs() : Needs{};
   for (const auto& wrapper : wrappers_) needs = needs | wrapper->needs();
-  return needs;
+  return rule_ ? needs | rule_->needs() : needs;
 }
 
 Needs Needs::operator|(const Needs& other) const {
   return {.tail = std::max(tail, other.tail),
           .prompt = prompt || other.prompt,
           .repeat = repeat || other.repeat,
-          .lookahead = std::max(lookahead, other.lookahead)};
+          .lookahead = std::max(lookahead, other.lookahead),
+          .calibration = calibration || other.calibration};
 }
 
 Needs needs_of(std::string_view spec) { return Policy::parse(spec).needs(); }

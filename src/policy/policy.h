@@ -63,6 +63,7 @@ class BudgetRule {
   virtual ~BudgetRule() = default;
   /// [n_rows]; sums to context.keep_total; each between the protected entries and the row's length.
   virtual std::vector<int> quotas(const Scores& scores, const PolicyContext& context) const = 0;
+  virtual Needs needs() const { return {}; }
 };
 
 /// One method of the score axis: everything that help, documentation, checks and tests need.

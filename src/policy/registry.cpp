@@ -11,13 +11,13 @@ std::span<const ScoreRow> score_rows() {
   static const std::array rows{full_row(),     random_row(), streaming_row(),    knorm_row(),
                                keydiff_row(),  lagkv_row(),  leverage_row(),     compactor_row(),
                                tova_row(),     h2o_row(),    scissorhands_row(), snapkv_row(),
-                               expected_row(), caote_row(),  defensive_row(),    kvzip_row(),
-                               kvgrad_row(),   rkv_row(),    behavior_row()};
+                               expected_row(), caote_row(),  sensitivity_row(),  defensive_row(),
+                               kvzip_row(),    kvgrad_row(), rkv_row(),          behavior_row()};
   return rows;
 }
 
 std::span<const BudgetRow> budget_rows() {
-  static const std::array rows{uniform_row(), global_row(), ada_row(), pyramid_row()};
+  static const std::array rows{uniform_row(), global_row(), ada_row(), pyramid_row(), shares_row()};
   return rows;
 }
 

@@ -6,6 +6,7 @@
 #include "base/system.h"
 #include "base/timer.h"
 #include "build_info.hpp"
+#include "pith/calibration.hpp"
 #include "policy/protection.h"
 
 namespace pith {
@@ -78,6 +79,19 @@ void keep_before(Observation& seen, int32_t position) {
   keep_observed(seen, 0, size_t(stays - seen.positions.begin()));
 }
 
+/// A calibration that is given must be of this model.
+void check_calibration(const Calibration* calibration, const Model& model) {
+  if (calibration == nullptr || calibration->model_hash == model.impl()->weights->hash()) return;
+  throw Error(ErrorCode::usage, "the calibration is of another model (" + calibration->model_hash +
+                                    ", not " + model.impl()->weights->hash() + ")");
+}
+
+/// What the receipt of a policy that uses a calibration says of it.
+std::string calibration_note(const Calibration* calibration) {
+  if (calibration != nullptr) return "calibration " + calibration->model_hash;
+  return "no calibration: all heads are taken to be alike";
+}
+
 }  // namespace
 
 void report_share(const Progress& progress, double share) {
@@ -97,8 +111,10 @@ SessionImpl::SessionImpl(const Model& m, const SessionOptions& o)
                                                     .n_ubatch = options.n_ubatch,
                                                     .attention = options.attention})),
       cache(geometry_of(m.shape(), options)) {
+  check_calibration(options.calibration.get(), m);
   done.policy = "full";
   done.time_s.load = m.impl()->load_s;
+  done.notes = options.notes;
   if (options.n_ctx > m.n_ctx_train()) {
     done.notes.push_back("the context of " + std::to_string(options.n_ctx) +
                          " tokens is past the " + std::to_string(m.n_ctx_train()) +
@@ -245,6 +261,7 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protectio
                                                     : std::span<const Observation>(),
                               .lookahead = need.lookahead > 0 ? &ahead->seen : nullptr,
                               .scratch_bytes = options.scratch_bytes,
+                              .calibration = options.calibration.get(),
                               .progress = progress};
   const PhaseTimer scoring;
   const Scores scores = policy.score(context);
@@ -255,6 +272,9 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protectio
   record.time_s.select += selecting.seconds();
   record.cpu_s.select += selecting.cpu_seconds();
   record.scratch_peak = std::max(record.scratch_peak, plan.scratch_peak + held_for(need));
+  if (need.calibration) {
+    record.notes.push_back(calibration_note(options.calibration.get()));
+  }
   record.notes.insert(record.notes.end(), plan.notes.begin(), plan.notes.end());
   record.entries_protected = 0;
   for (int r = 0; r < shape.n_rows(); ++r) {

@@ -203,6 +203,7 @@ PolicyContext Synthetic::context(int64_t keep_total, int threads) const {
           .prompt = &prompt,
           .repeat = repeat,
           .lookahead = &lookahead,
+          .calibration = calibration.shares.empty() ? nullptr : &calibration,
           .progress = {}};
 }
 
@@ -219,7 +220,30 @@ Synthetic make_synthetic(const SyntheticOptions& options) {
     synthetic.repeat.push_back(observe_pass(random, options, synthetic.cache, scale, count));
   }
   synthetic.lookahead = observe_pass(random, options, synthetic.cache, scale, 12);
+  synthetic.calibration = random_calibration(options.shape, options.seed);
   return synthetic;
+}
+
+Calibration random_calibration(const ModelShape& shape, uint32_t seed) {
+  Random random(seed);
+  const auto positives = [&](int count) {
+    auto out = normals(random, size_t(count));
+    for (float& x : out) x *= x;
+    return out;
+  };
+  Calibration out{.model_hash = "0123456789abcdef",
+                  .n_layer = shape.n_layer,
+                  .n_head = shape.n_head,
+                  .n_head_kv = shape.n_head_kv,
+                  .shares = {},
+                  .sensitivity = positives(shape.n_layer * shape.n_head)};
+  for (const double kept : {0.5, 0.2, 0.05}) {
+    auto row = positives(shape.n_rows());
+    const float sum = std::accumulate(row.begin(), row.end(), 0.0F);
+    for (float& x : row) x /= sum;
+    out.shares.push_back({.kept = kept, .row = std::move(row)});
+  }
+  return out;
 }
 
 ModelShape small_shape(int n_layer, int n_head_kv, int group) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "pith/calibration.hpp"
 #include "pith/policy.hpp"
 
 namespace pith::test {
@@ -77,12 +78,17 @@ struct Synthetic {
   Observation prompt;               ///< queries of every position
   std::vector<Observation> repeat;  ///< two parts of a repeat pass
   Observation lookahead;            ///< twelve tokens
+  /// Of no file; where it holds nothing, the context has none.
+  Calibration calibration;
 
   /// The context of compressing to `keep_total` entries with the default protection.
   PolicyContext context(int64_t keep_total, int threads = 1) const;
 };
 
 Synthetic make_synthetic(const SyntheticOptions& options);
+
+/// Random shares at 50, 20 and 5 % and random sensitivities.
+Calibration random_calibration(const ModelShape& shape, uint32_t seed = 1);
 
 /// A small shape: `n_head_kv` KV heads of `group` query heads each, head_dim 16.
 ModelShape small_shape(int n_layer = 2, int n_head_kv = 2, int group = 3);

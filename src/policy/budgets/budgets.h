@@ -12,6 +12,7 @@ BudgetRow uniform_row();
 BudgetRow global_row();
 BudgetRow ada_row();
 BudgetRow pyramid_row();
+BudgetRow shares_row();
 
 /// Equal shares of `total` within the limits of each row [n_rows]; what a short row leaves goes to
 /// the others.

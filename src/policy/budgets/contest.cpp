@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <tuple>
-
-#include "policy/protection.h"
 
 namespace pith {
 
@@ -97,6 +96,14 @@ std::vector<int> proportional_quotas(std::span<const double> weights, std::span<
       moved = true;
     }
   }
+  return quotas;
+}
+
+std::vector<int> quotas_above_least(std::span<const double> weights, const RowLimits& limits,
+                                    std::span<const int> room, int64_t total) {
+  const std::vector<int> none(room.size(), 0);
+  auto quotas = proportional_quotas(weights, none, room, total - limits.least_total);
+  std::transform(quotas.begin(), quotas.end(), limits.least.begin(), quotas.begin(), std::plus<>());
   return quotas;
 }
 

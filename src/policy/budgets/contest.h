@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "policy/policy.h"
+#include "policy/protection.h"
 
 namespace pith {
 
@@ -19,5 +20,10 @@ void contest(const Scores& scores, const PolicyContext& context, std::span<const
 /// largest remainder.
 std::vector<int> proportional_quotas(std::span<const double> weights, std::span<const int> least,
                                      std::span<const int> most, int64_t total);
+
+/// proportional_quotas of what is left of `total` once every row has its least; a row takes at most
+/// `room` [n_rows] beside it.
+std::vector<int> quotas_above_least(std::span<const double> weights, const RowLimits& limits,
+                                    std::span<const int> room, int64_t total);
 
 }  // namespace pith

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <numeric>
+#include <functional>
 
 #include "policy/budgets/budgets.h"
 #include "policy/budgets/contest.h"
@@ -37,22 +37,12 @@ class PyramidRule : public BudgetRule {
       const double depth = shape.n_layer == 1 ? 0.5 : double(layer) / (shape.n_layer - 1);
       weights.push_back(slope.first + depth * (slope.last - slope.first));
     }
-    return above_least(weights, limits, total);
+    std::vector<int> room(limits.most.size());
+    std::ranges::transform(limits.most, limits.least, room.begin(), std::minus<>());
+    return quotas_above_least(weights, limits, room, total);
   }
 
  private:
-  /// The weights share out what is left once every row has its least.
-  static std::vector<int> above_least(std::span<const double> weights, const RowLimits& limits,
-                                      int64_t total) {
-    std::vector<int> room(limits.most.size()), none(limits.most.size(), 0);
-    std::transform(limits.most.begin(), limits.most.end(), limits.least.begin(), room.begin(),
-                   std::minus<>());
-    auto quotas = proportional_quotas(weights, none, room, total - limits.least_total);
-    std::transform(quotas.begin(), quotas.end(), limits.least.begin(), quotas.begin(),
-                   std::plus<>());
-    return quotas;
-  }
-
   double beta_;
 };
 

@@ -14,6 +14,7 @@ ScoreRow tova_row();
 ScoreRow scissorhands_row();
 ScoreRow expected_row();
 ScoreRow caote_row();
+ScoreRow sensitivity_row();
 ScoreRow defensive_row();
 ScoreRow kvzip_row();
 ScoreRow kvgrad_row();

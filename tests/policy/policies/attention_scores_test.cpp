@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "policy/attention_probs.h"
 #include "policy/policy.h"
 #include "support/expect_error.h"
 #include "support/one_head.h"
@@ -66,6 +67,58 @@ TEST(Tova, AnEntryThatOtherHeadsEvictedGetsNothingOfThem) {
 // o = 4/8 + 0 + 8/8 - 4/8 = 1; distances 3, 1, 1, 5.
 TEST(Caote, IsHowFarTheOutputMovesWithoutTheEntry) {
   expect_scores("caote(window=1)", eighths(), {3.0 / 7, 1.0 / 3, 1.0, 5.0 / 7});
+}
+
+// The same distances, squared, times (alpha / (1 - alpha))^2 / 2.
+TEST(Sensitivity, IsHalfTheSquaredMoveOfTheOutputTimesTheHeadsSensitivity) {
+  Synthetic synthetic = eighths();
+  expect_scores("sensitivity", synthetic, {9.0 / 98, 1.0 / 18, 1.0 / 2, 25.0 / 98});
+  synthetic.calibration = random_calibration(synthetic.cache.model_shape);
+  synthetic.calibration.sensitivity = {4};
+  expect_scores("sensitivity", synthetic, {36.0 / 98, 4.0 / 18, 4.0 / 2, 100.0 / 98});
+}
+
+// The repeated token takes half of the attention and has no value: o = 1/2.
+TEST(Sensitivity, ReadsTheRepeatPass) {
+  EXPECT_TRUE(needs_of("sensitivity(source=repeat)").repeat);
+  expect_scores("sensitivity(source=repeat)", eighths(8),
+                {12.25 / 450, 0.25 / 98, 2.25 / 18, 20.25 / 450});
+}
+
+/// Term by term, in double.
+double naive_sensitivity(const Synthetic& synthetic, int layer, int head_kv, int entry) {
+  const ModelShape& shape = synthetic.cache.model_shape;
+  const PolicyContext context = synthetic.context(60);
+  const int positions = observed_count(context, 32), group = shape.group(), d = shape.head_dim;
+  const auto probs = attention_probs(context, layer, head_kv, positions);
+  const auto& values = synthetic.cache.rows[size_t(shape.row(layer, head_kv))].values;
+  double cost = 0;
+  for (int r = 0; r < probs.rows; ++r) {
+    const int head = layer * shape.n_head + head_kv * group + r % group;
+    const double a = double(probs.at(entry, r)),
+                 s = double(synthetic.calibration.sensitivity[size_t(head)]);
+    for (int j = 0; j < d; ++j) {
+      double o = 0;
+      for (int i = 0; i < probs.entries; ++i) {
+        o += double(probs.at(i, r)) * double(values[size_t(i * d + j)]);
+      }
+      const double move = a / (1 - a) * (o - double(values[size_t(entry * d + j)]));
+      cost += s / 2 * move * move / positions;
+    }
+  }
+  return cost;
+}
+
+TEST(Sensitivity, AgreesWithTheSumTermByTerm) {
+  const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {70}});
+  const Scores scores = Policy::parse("sensitivity").score(synthetic.context(60));
+  for (const int row : {0, 1, 2, 3}) {
+    for (const int entry : {0, 31, 69}) {
+      const double expected = naive_sensitivity(synthetic, row / 2, row % 2, entry);
+      EXPECT_NEAR(double(scores.rows[size_t(row)][size_t(entry)]), expected,
+                  1e-4 * expected + 1e-7);
+    }
+  }
 }
 
 TEST(Caote, AnEntryWithAllAttentionStaysFinite) {
