@@ -57,8 +57,9 @@ class LayerMeasurement {
       measured.push_back(2 * std::max(0.0, sum_[h] / count_[h] - rounding) / squared);
     }
     const double least = kLeastOfMean * mean(measured);
-    std::vector<float> out;
-    for (const double s : measured) out.push_back(float(std::max(s, least)));
+    std::vector<float> out(measured.size());
+    std::ranges::transform(measured, out.begin(),
+                           [&](double s) { return float(std::max(s, least)); });
     return out;
   }
 
