@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,8 +13,8 @@
 #include "options.h"
 #include "policy/policy.h"
 #include "progress.h"
+#include "row_input.h"
 #include "session/session.h"
-#include "text_input.h"
 
 namespace pith::tools {
 namespace {
@@ -26,60 +25,12 @@ struct CompareSettings {
   ModelSettings model;
   SessionSettings session;
   CaseSettings cases;
-  std::vector<std::string> files;
-  std::string rows;
-  std::vector<std::string> kinds;
-  int limit = 0;
-  int continuation = 128;
+  RowSettings rows;
   int diverge = 0;
   bool only = false;
   std::string baseline;
   std::string json, csv, html;
 };
-
-/// The row of a text: its last tokens continue the rest, and every one of them counts.
-FidelityRow text_row(const Model& model, const std::string& path, const std::string& text,
-                     int continuation) {
-  const std::vector<int32_t> tokens = model.impl()->vocab->tokenize(text, true, false);
-  if (int(tokens.size()) <= continuation) {
-    throw Error(ErrorCode::bad_file, path + ": " + std::to_string(tokens.size()) +
-                                         " tokens, but more than --continue " +
-                                         std::to_string(continuation) + " are needed");
-  }
-  FidelityRow row;
-  row.id = std::filesystem::path(path).filename().string();
-  row.kind = "text";
-  const auto cut = tokens.end() - continuation;
-  row.context.assign(tokens.begin(), cut);
-  row.continuation.assign(cut, tokens.end());
-  row.score.assign(size_t(continuation), 1);
-  return row;
-}
-
-std::vector<FidelityRow> load_rows(const Model& model, const CompareSettings& settings,
-                                   const std::vector<std::string>& texts) {
-  if (!settings.rows.empty()) {
-    return select_rows(read_rows(settings.rows, model.shape().n_vocab), settings.kinds,
-                       settings.limit);
-  }
-  std::vector<FidelityRow> rows;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    rows.push_back(text_row(model, settings.files[i], texts[i], settings.continuation));
-  }
-  return rows;
-}
-
-void check_lengths(const Model& model, const SessionOptions& options,
-                   const std::vector<FidelityRow>& rows, int diverge) {
-  const auto n_ctx = size_t(options.n_ctx > 0 ? options.n_ctx : model.n_ctx_train());
-  for (const FidelityRow& row : rows) {
-    const size_t need = row.context.size() + std::max(row.continuation.size(), size_t(diverge));
-    if (need <= n_ctx) continue;
-    throw Error(ErrorCode::memory, row.id + ": " + std::to_string(need) +
-                                       " tokens do not fit the context of " +
-                                       std::to_string(n_ctx) + "; -c sets a larger one");
-  }
-}
 
 /// The full spec of the baseline: the one asked for, else the usual one where it is in the table.
 std::string choose_baseline(CompareSettings& settings) {
@@ -134,9 +85,6 @@ void evaluate(const Model& model, const FidelityOptions& options, FidelityReport
 }
 
 void compare(CompareSettings settings, const std::string& command_line) {
-  if (settings.files.empty() == settings.rows.empty()) {
-    throw Error(ErrorCode::usage, "compare needs either texts (-f) or rows (--rows)");
-  }
   FidelityReport report;
   report.command = command_line;
   report.machine = this_machine();
@@ -149,12 +97,10 @@ void compare(CompareSettings settings, const std::string& command_line) {
   options.diverge = settings.diverge;
   Outputs outputs(settings);
 
-  std::vector<std::string> texts;
-  texts.reserve(settings.files.size());
-  for (const std::string& path : settings.files) texts.push_back(read_text(path));
+  const RowSource source(settings.rows);
   const Model model = load_model(settings.model);
   report.model = model.impl()->weights->path();
-  report.rows = load_rows(model, settings, texts);
+  report.rows = source.load(model);
   check_lengths(model, options.session, report.rows, options.diverge);
   use_calibration(model, settings.cases.policies, settings.session.no_calibrate, options.session);
   try {
@@ -178,17 +124,7 @@ void add_compare(CLI::App& tool, const std::string& command_line) {
       add_command(tool, "compare", "Measure how far policies change the model's predictions",
                   [settings, command_line] { compare(*settings, command_line); });
   add_model_options(command, settings->model);
-  command.add_option("-f,--file", settings->files,
-                     "texts; all but the last --continue tokens are compressed");
-  command.add_option("--rows", settings->rows, "rows of token ids (JSONL) in place of texts");
-  command.add_option("--kinds", settings->kinds, "only rows of these kinds, with commas between")
-      ->delimiter(',');
-  command.add_option("--limit", settings->limit, "at most so many rows of each kind; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command.add_option("--continue", settings->continuation, "tokens of a text that are predicted")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+  add_row_options(command, settings->rows);
   add_case_options(command, settings->cases);
   command.add_flag("--only", settings->only, "do not add full, random and streaming");
   command.add_option("--baseline", settings->baseline,

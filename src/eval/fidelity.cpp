@@ -7,43 +7,12 @@
 #include "base/argmax.h"
 #include "base/parallel.h"
 #include "eval/metrics.h"
+#include "eval/teacher_forced.h"
 #include "policy/policy.h"
 #include "session/session.h"
 
 namespace pith {
 namespace {
-
-/// Tokens evaluated at once: bounds the logits held beside the full cache's.
-constexpr size_t kChunk = 128;
-
-/// Newest entries that stay on top of the budget in generation rows, unless asked otherwise.
-constexpr int kGeneratedWindow = GenerationOptions{}.window;
-
-/// Positions of a row whose predictions count.
-std::vector<size_t> scored_positions(const FidelityRow& row) {
-  std::vector<size_t> positions;
-  for (size_t j = 0; j < row.score.size(); ++j) {
-    if (row.score[j] == 1) positions.push_back(j);
-  }
-  return positions;
-}
-
-/// Logits [scored, n_vocab] of the scored positions, teacher-forced over the continuation.
-std::vector<float> scored_logits(Session& session, const FidelityRow& row) {
-  const auto n_vocab = size_t(session.model().shape().n_vocab);
-  const std::span<const int32_t> tokens = row.continuation;
-  std::vector<float> kept;
-  for (size_t first = 0; first < tokens.size(); first += kChunk) {
-    const size_t count = std::min(kChunk, tokens.size() - first);
-    const std::vector<float> logits = session.evaluate(tokens.subspan(first, count));
-    for (size_t j = 0; j < count; ++j) {
-      if (row.score[first + j] == 0) continue;
-      const auto begin = logits.begin() + int64_t(j * n_vocab);
-      kept.insert(kept.end(), begin, begin + int64_t(n_vocab));
-    }
-  }
-  return kept;
-}
 
 std::optional<int32_t> token_after(const FidelityRow& row, size_t position) {
   if (position + 1 == row.continuation.size()) return std::nullopt;
@@ -151,8 +120,7 @@ class RowRun {
  private:
   Receipt compress(Session& session, const FidelityCase& cell, const Progress& progress) const {
     if (row_.prompt_tokens == 0) return session.compress(cell.policy, cell.budget, progress);
-    const int window = options_.session.protection.window;
-    return session.impl().compress_after(row_.prompt_tokens, window < 0 ? kGeneratedWindow : window,
+    return session.impl().compress_after(row_.prompt_tokens, generated_window(options_.session),
                                          Policy::parse(cell.policy), Budget::parse(cell.budget),
                                          progress);
   }
@@ -195,7 +163,7 @@ std::vector<RowFidelity> run_row(const Model& model, const FidelityRow& row,
   const auto n_cases = double(options.cases.size());
   for (const FidelityCase& cell : options.cases) {
     const double from = kReading + (1 - kReading) * double(results.size()) / n_cases;
-    if (progress && !progress(from)) throw Error(ErrorCode::interrupted, "interrupted");
+    report_share(progress, from);
     try {
       results.push_back(
           run.measure(cell, pictures, part_of(progress, from, from + (1 - kReading) / n_cases)));
@@ -217,6 +185,11 @@ void run_fidelity(const Model& model, std::span<const FidelityRow> rows,
     const Progress row_progress = part_of(progress, double(r) / n_rows, double(r + 1) / n_rows);
     sink(run_row(model, rows[r], options, r == 0, row_progress));
   }
+}
+
+int generated_window(const SessionOptions& options) {
+  const int window = options.protection.window;
+  return window < 0 ? GenerationOptions{}.window : window;
 }
 
 std::span<const std::string> reference_policies() {

@@ -60,6 +60,10 @@ void run_fidelity(const Model& model, std::span<const FidelityRow> rows,
                   const FidelityOptions& options, const FidelitySink& sink,
                   const Progress& progress = {});
 
+/// Newest entries of each head that stay on top of the budget in rows with `prompt_tokens`: what
+/// protection.window says, else 64.
+int generated_window(const SessionOptions& options);
+
 /// Checks specs and budgets and makes the list of cases: each policy at each budget, `full` once at
 /// 100%. Policies of `always` that are missing are added in front, each named in `notes`. Specs are
 /// written out with all defaults; equal ones count once.

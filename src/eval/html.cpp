@@ -1,30 +1,13 @@
 #include "eval/html.h"
 
-#include <filesystem>
-
 #include "eval/html_data.h"
 #include "eval/html_figures.h"
-#include "eval/html_style.h"
+#include "eval/html_page.h"
 #include "eval/html_verdict.h"
 #include "eval/text_table.h"
 
 namespace pith {
 namespace {
-
-std::string cells(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += "<td>" + escaped(text) + "</td>";
-  return out;
-}
-
-/// A table in a box that scrolls by itself; rows come as HTML.
-std::string table(const std::string& label, const std::vector<std::string>& heading,
-                  const std::string& rows) {
-  std::string out = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" +
-                    escaped(label) + "\"><table><thead><tr>";
-  for (const std::string& text : heading) out += "<th scope=\"col\">" + escaped(text) + "</th>";
-  return out + "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
-}
 
 std::string row_of(const PageData& data, const PageCase& page, const std::string& inside) {
   const auto ranked = data.ranked(page.summary.asked.budget);
@@ -38,16 +21,17 @@ std::string main_table(const PageData& data) {
   std::string rows;
   for (const PageCase& page : data.cases) {
     const CaseSummary& s = page.summary;
-    rows += row_of(data, page,
-                   cells({s.asked.budget, fixed(s.kl_mean, 4) + " \u00b1 " + fixed(s.kl_se, 4),
-                          fixed(s.kl_median, 4), fixed(s.kl_p90, 4), fixed(s.kl_p99, 4),
-                          fixed(100 * s.same_top, 1) + " %", fixed(s.dnll, 4), fixed(s.rms_dp, 4),
-                          bytes_text(double(s.bytes_kept)), fixed(s.score_s, 3)}));
+    rows +=
+        row_of(data, page,
+               html_cells({s.asked.budget, fixed(s.kl_mean, 4) + " \u00b1 " + fixed(s.kl_se, 4),
+                           fixed(s.kl_median, 4), fixed(s.kl_p90, 4), fixed(s.kl_p99, 4),
+                           fixed(100 * s.same_top, 1) + " %", fixed(s.dnll, 4), fixed(s.rms_dp, 4),
+                           bytes_text(double(s.bytes_kept)), fixed(s.score_s, 3)}));
   }
-  return table("All figures",
-               {"Policy", "Kept", "KL mean \u00b1 se", "median", "p90", "p99", "Same top", "dNLL",
-                "rms dp", "Bytes", "Scoring, s"},
-               rows);
+  return html_table("All figures",
+                    {"Policy", "Kept", "KL mean \u00b1 se", "median", "p90", "p99", "Same top",
+                     "dNLL", "rms dp", "Bytes", "Scoring, s"},
+                    rows);
 }
 
 std::string kinds_table(const PageData& data) {
@@ -64,9 +48,9 @@ std::string kinds_table(const PageData& data) {
                           : fixed(found->second.kl, 4) + " \u00b1 " +
                                 fixed(found->second.kl_se, 4));
     }
-    rows += row_of(data, page, cells(texts));
+    rows += row_of(data, page, html_cells(texts));
   }
-  return "<h3>By kind</h3>\n" + table("KL by kind", heading, rows);
+  return "<h3>By kind</h3>\n" + html_table("KL by kind", heading, rows);
 }
 
 std::string specs(const PageData& data) {
@@ -95,46 +79,26 @@ rows. A single row has no interval.</li>
 )";
 }
 
-std::string entry(const std::string& name, const std::string& html) {
-  return html.empty() ? "" : "<dt>" + name + "</dt><dd>" + html + "</dd>";
-}
-
 std::string about(const PageData& data) {
   const FidelityReport& report = data.report;
-  std::string notes, version;
-  for (const std::string& note : report.notes) notes += escaped(note) + "<br>";
+  std::string version;
   if (!data.cases.empty()) {
     const Receipt& receipt = (*data.cases[0].rows)[0].receipt;
     version = escaped(receipt.version + " (" + receipt.commit + "), " + receipt.backend + ", " +
                       std::to_string(receipt.threads) + " threads");
   }
-  return "<h2>How it was measured</h2>\n<dl>" +
-         entry("Command", "<code>" + escaped(report.command) + "</code>") +
-         entry("Model", "<code>" + escaped(report.model) + "</code>") +
-         entry("Machine", escaped(report.machine.cpu + ", " + std::to_string(report.machine.cores) +
-                                  " cores, " + report.machine.os)) +
-         entry("pith", version) + entry("Notes", notes) + "</dl>\n";
-}
-
-std::string head(const FidelityReport& report) {
-  const std::string model = std::filesystem::path(report.model).filename().string();
-  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-         "'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>" +
-         escaped("pith compare: " + model) + "</title>\n<style>" + std::string(html_style()) +
-         "</style></head>\n<body>";
+  return how_measured(report.command, report.model, report.machine, html_entry("pith", version),
+                      report.notes);
 }
 
 std::string subtitle(const PageData& data) {
   const FidelityReport& report = data.report;
-  const std::string model = std::filesystem::path(report.model).filename().string();
   std::string text = std::to_string(data.cases.empty() ? 0 : data.cases[0].summary.n) + " of " +
                      std::to_string(report.rows.size()) + " rows";
   if (!report.rows.empty()) {
     text += ", " + grouped((long long)report.rows[0].context.size()) + " tokens in the first";
   }
-  return "<p class=\"soft\">" + escaped(model + "; " + text) +
+  return "<p class=\"soft\">" + escaped(file_name(report.model) + "; " + text) +
          ". The full cache of the same model is the measure: the less a policy moves its "
          "predictions, the better.</p>\n";
 }
@@ -143,7 +107,8 @@ std::string subtitle(const PageData& data) {
 
 std::string to_html(const FidelityReport& report) {
   const PageData data(report);
-  std::string out = head(report) + "<header><h1>Which entries of the KV cache to keep</h1>\n" +
+  std::string out = page_head("pith compare: " + file_name(report.model)) +
+                    "<header><h1>Which entries of the KV cache to keep</h1>\n" +
                     "<p class=\"verdict\">" + escaped(verdict_text(data)) + "</p>\n" +
                     subtitle(data) + "</header>\n<main>\n";
   if (!data.budgets.empty()) out += verdict_table(data);

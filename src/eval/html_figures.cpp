@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "eval/html_page.h"
 #include "eval/text_table.h"
 
 namespace pith {
@@ -11,17 +12,6 @@ namespace {
 
 /// One figure of a case, and half the length of its error bar.
 using Measure = std::function<ChartPoint(const PageCase&)>;
-
-std::string figure(const std::string& heading, const std::string& chart,
-                   const std::string& caption) {
-  std::string out = "<figure><h3>" + escaped(heading) + "</h3>" + chart;
-  if (!caption.empty()) out += "<figcaption>" + escaped(caption) + "</figcaption>";
-  return out + "</figure>\n";
-}
-
-std::string section(const std::string& heading, const std::string& words) {
-  return "<h2>" + escaped(heading) + "</h2>\n<p class=\"soft\">" + escaped(words) + "</p>\n";
-}
 
 /// A line a policy over kept share.
 std::vector<ChartSeries> lines(const PageData& data, const Measure& measure) {
@@ -117,10 +107,11 @@ std::string time_figures(const std::vector<const PageCase*>& cases) {
                          {{"once for all policies",
                            {once.prefill, once.observe},
                            fixed(once.prefill + once.observe, 2) + " s"}}};
-  return figure("Time to choose", parts_legend({"score", "select", "apply"}) + to_svg(chart),
-                "Sum over the rows.") +
-         figure("Time to read the text", parts_legend({"prefill", "observe"}) + to_svg(reading),
-                "Spent before any policy is asked; sum over the rows.");
+  return html_figure("Time to choose", parts_legend({"score", "select", "apply"}) + to_svg(chart),
+                     "Sum over the rows.") +
+         html_figure("Time to read the text",
+                     parts_legend({"prefill", "observe"}) + to_svg(reading),
+                     "Spent before any policy is asked; sum over the rows.");
 }
 
 std::string picture(const PageCase& page) {
@@ -134,7 +125,7 @@ std::string picture(const PageCase& page) {
   strip.column_ticks = {{0, "0"},
                         {strip.columns / 2.0, "position"},
                         {double(strip.columns), grouped(kept.n_positions - 1)}};
-  return figure(page.label, to_svg(strip), "");
+  return html_figure(page.label, to_svg(strip), "");
 }
 
 }  // namespace
@@ -145,19 +136,21 @@ std::string quality_figures(const PageData& data) {
     return ChartPoint{0, c.summary.kl_mean, c.summary.kl_se};
   };
   const Measure top = [](const PageCase& c) { return ChartPoint{0, 100 * c.summary.same_top, 0}; };
-  return section("Quality against kept share",
-                 "How far the next-token predictions move when only a part of the cache is kept. "
-                 "Bars are standard errors. Grey: random and streaming, which any method has to "
-                 "beat.") +
+  return html_section(
+             "Quality against kept share",
+             "How far the next-token predictions move when only a part of the cache is kept. "
+             "Bars are standard errors. Grey: random and streaming, which any method has to "
+             "beat.") +
          (data.budgets.size() > 1 ? legend_of(data) : "") + "<div class=\"two\">" +
-         figure("Mean KL: lower is better",
-                chart_of(data, "Mean KL by kept share, a line a policy",
-                         {.title = "KL, nats (log)", .log = true}, kl),
-                "") +
-         figure("Same likeliest token: higher is better",
-                chart_of(data, "Share of positions with the same likeliest token, by kept share",
-                         {.title = "same top, %"}, top),
-                "") +
+         html_figure("Mean KL: lower is better",
+                     chart_of(data, "Mean KL by kept share, a line a policy",
+                              {.title = "KL, nats (log)", .log = true}, kl),
+                     "") +
+         html_figure(
+             "Same likeliest token: higher is better",
+             chart_of(data, "Share of positions with the same likeliest token, by kept share",
+                      {.title = "same top, %"}, top),
+             "") +
          "</div>\n";
 }
 
@@ -172,8 +165,8 @@ std::string kind_figures(const PageData& data) {
   }
   ChartAxis y{.title = "KL, nats (log)", .log = true};
   if (low < high) y.low = low / 1.2, y.high = high * 1.2;
-  std::string out =
-      section("By kind of row", "Mean KL of each kind, all on one scale.") + "<div class=\"two\">";
+  std::string out = html_section("By kind of row", "Mean KL of each kind, all on one scale.") +
+                    "<div class=\"two\">";
   for (const std::string& kind : data.kinds) {
     int n = 0;
     const Measure kl = [&](const PageCase& c) {
@@ -183,7 +176,7 @@ std::string kind_figures(const PageData& data) {
       return ChartPoint{0, found->second.kl, 0};
     };
     const std::string chart = chart_of(data, "Mean KL of kind " + kind, y, kl);
-    out += figure(kind + " (" + std::to_string(n) + (n == 1 ? " row)" : " rows)"), chart, "");
+    out += html_figure(kind + " (" + std::to_string(n) + (n == 1 ? " row)" : " rows)"), chart, "");
   }
   return out + "</div>\n";
 }
@@ -198,11 +191,12 @@ std::string position_figure(const PageData& data) {
                   false};
   for (const PageCase* c : data.ranked(budget)) chart.series.push_back(by_position(*c));
   if (chart.series.empty() || chart.series[0].points.size() < 3) return {};
-  return section("Along the continuation, at " + budget,
-                 "Mean over the rows, in buckets of neighbouring scored positions. A policy that "
-                 "lost what later text needs rises to the right.") +
+  return html_section(
+             "Along the continuation, at " + budget,
+             "Mean over the rows, in buckets of neighbouring scored positions. A policy that "
+             "lost what later text needs rises to the right.") +
          legend_html(chart.series) + "<div class=\"wide\">" +
-         figure("KL by position", to_svg(chart), "") + "</div>\n";
+         html_figure("KL by position", to_svg(chart), "") + "</div>\n";
 }
 
 std::string cost_figures(const PageData& data) {
@@ -221,10 +215,10 @@ std::string cost_figures(const PageData& data) {
                           0,
                           c->style});
   }
-  return section("Cost, at " + budget, "What is kept in memory, and what choosing it takes.") +
+  return html_section("Cost, at " + budget, "What is kept in memory, and what choosing it takes.") +
          "<div class=\"two\">" +
-         figure("Memory", to_svg(bytes),
-                "Keys, values, positions and log-weights; sum over the rows.") +
+         html_figure("Memory", to_svg(bytes),
+                     "Keys, values, positions and log-weights; sum over the rows.") +
          time_figures(cases) + "</div>\n";
 }
 
@@ -236,9 +230,10 @@ std::string kept_figures(const PageData& data) {
     if ((*c->rows)[0].kept) pictures += picture(*c);
   }
   if (pictures.empty()) return {};
-  return section("What each policy keeps, at " + budget,
-                 "The first row's text. Down: layers, and in each its KV heads; across: position. "
-                 "The stronger the colour, the more of the entries there are kept.") +
+  return html_section(
+             "What each policy keeps, at " + budget,
+             "The first row's text. Down: layers, and in each its KV heads; across: position. "
+             "The stronger the colour, the more of the entries there are kept.") +
          "<div class=\"many\">" + pictures + "</div>\n";
 }
 
