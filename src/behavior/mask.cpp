@@ -28,7 +28,28 @@ int cell_of(const GroupFeatures<T>& group, int index, int first_layer, Objective
   return objective == Objective::layer ? group.layer - first_layer : 0;
 }
 
+/// Mean over positions for logit shifts [rank, lanes].
+template <class T>
+double kl_of_shifts(const Eigen::Array<T, Eigen::Dynamic, 1>& shift, int positions,
+                    std::span<const double> p) {
+  const size_t rank = p.size() / size_t(positions);
+  std::vector<double> at(rank);
+  double sum = 0;
+  for (int t = 0; t < positions; ++t) {
+    for (size_t j = 0; j < rank; ++j) at[j] = double(shift[int(j) * padded(positions) + t]);
+    sum += kl_of_shift(p.subspan(size_t(t) * rank, rank), at);
+  }
+  return sum / positions;
+}
+
 }  // namespace
+
+template <class T>
+double cost_of_shares(const Eigen::Array<T, Eigen::Dynamic, 1>& shares, Objective objective,
+                      int positions, std::span<const double> p) {
+  if (objective == Objective::kl) return kl_of_shifts(shares, positions, p);
+  return 0.5 * shares.template cast<double>().square().sum() / positions;
+}
 
 template <class T>
 Mask<T>::Mask(std::span<const GroupFeatures<T>> groups, Objective objective,
@@ -56,7 +77,7 @@ T Mask<T>::rise(int group, int entry, T eps, Scratch& scratch) const {
   if (objective_ == Objective::head) return head_rise(g, entry) / T(positions_);
   join_heads(g, entry, scratch);
   const Values& joined = cells_[size_t(g.cell)];
-  if (objective_ == Objective::kl) return T(kl(joined + scratch) - kl(joined));
+  if (objective_ == Objective::kl) return T(cost_of(joined + scratch) - cost_of(joined));
   return ((joined + T(0.5) * scratch) * scratch).sum() / T(positions_);
 }
 
@@ -122,13 +143,14 @@ void Mask<T>::evict(int group, int entry) {
 }
 
 template <class T>
+double Mask<T>::cost_of(const Values& joined) const {
+  return cost_of_shares(joined, objective_, positions_, p_);
+}
+
+template <class T>
 double Mask<T>::cost() const {
   double sum = 0;
-  for (const Values& joined : cells_) {
-    sum += objective_ == Objective::kl
-               ? kl(joined)
-               : 0.5 * joined.template cast<double>().square().sum() / positions_;
-  }
+  for (const Values& joined : cells_) sum += cost_of(joined);
   return sum;
 }
 
@@ -139,19 +161,9 @@ double Mask<T>::least_retained() const {
   return least;
 }
 
-/// Mean over positions for logit shifts [rank, lanes].
-template <class T>
-double Mask<T>::kl(const Values& shift) const {
-  std::vector<double> at(size_t(rank_), 0.0);
-  double sum = 0;
-  for (int t = 0; t < positions_; ++t) {
-    for (int j = 0; j < rank_; ++j) at[size_t(j)] = double(shift[j * lanes_ + t]);
-    sum += kl_of_shift(p_.subspan(size_t(t) * size_t(rank_), size_t(rank_)), at);
-  }
-  return sum / positions_;
-}
-
 template class Mask<float>;
 template class Mask<double>;
+template double cost_of_shares(const Eigen::ArrayXf&, Objective, int, std::span<const double>);
+template double cost_of_shares(const Eigen::ArrayXd&, Objective, int, std::span<const double>);
 
 }  // namespace pith::behavior

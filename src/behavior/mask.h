@@ -16,6 +16,12 @@ enum class Objective {
   kl      ///< log-sum-exp KL of the summed logit shifts; the readout is the top-K logit map
 };
 
+/// What summed shares [rank, padded(positions)] cost: the mean over positions of 1/2 |share|^2, or
+/// of the KL of logit shifts with `kl`, whose top tokens have probabilities `p` [positions, rank].
+template <class T>
+double cost_of_shares(const Eigen::Array<T, Eigen::Dynamic, 1>& shares, Objective objective,
+                      int positions, std::span<const double> p);
+
 /// A set of evicted entries of some groups and what it costs: the mean over scoring positions of
 /// the objective, in nats. Evictions add up; nothing comes back.
 template <class T>
@@ -50,7 +56,7 @@ class Mask {
 
   T head_rise(const Group& group, int entry) const;
   void join_heads(const Group& group, int entry, Scratch& shift) const;
-  double kl(const Values& shift) const;
+  double cost_of(const Values& joined) const;
 
   Objective objective_;
   int positions_, rank_, lanes_;

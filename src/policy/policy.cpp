@@ -162,13 +162,24 @@ Plan Policy::select(const Scores& scores, const PolicyContext& context) const {
   Scores ranked = scores;
   for (const auto& wrapper : wrappers_) wrapper->rerank(ranked, quotas, context);
   check_scores(spec_, ranked, context);
-  Plan plan{.rows = {}, .notes = ranked.notes, .scratch_peak = ranked.scratch_peak};
+  Plan plan = keep_best(ranked, quotas, context);
+  for (const auto& wrapper : wrappers_) wrapper->weigh(plan, context);
+  return plan;
+}
+
+std::vector<double> Policy::mask_costs(std::span<const Plan> masks, const Scores& scores,
+                                       const PolicyContext& context) const {
+  return wrappers_.empty() ? scorer_->mask_costs(masks, scores, context)
+                           : scorer_->Scorer::mask_costs(masks, scores, context);
+}
+
+Plan keep_best(const Scores& scores, std::span<const int> quotas, const PolicyContext& context) {
+  Plan plan{.rows = {}, .notes = scores.notes, .scratch_peak = scores.scratch_peak};
   for (size_t row = 0; row < quotas.size(); ++row) {
     plan.rows.push_back(
-        {.keep = best_entries(ranked.rows[row], eligible_entries(context, int(row)), quotas[row]),
+        {.keep = best_entries(scores.rows[row], eligible_entries(context, int(row)), quotas[row]),
          .log_weight = {}});
   }
-  for (const auto& wrapper : wrappers_) wrapper->weigh(plan, context);
   return plan;
 }
 

@@ -41,6 +41,12 @@ class Scorer {
   virtual ~Scorer() = default;
   virtual Scores score(const PolicyContext& context) const = 0;
   virtual Needs needs() const { return {}; }
+  /// What evicting all that a mask does not keep is thought to do, for each of `masks`: the lower
+  /// the better, on a scale of the method's own. `scores` are what score() gave for this context;
+  /// unless the method has a cost of a whole set, the sum of the worth of all evicted entries,
+  /// counted from the least one where that is negative.
+  virtual std::vector<double> mask_costs(std::span<const Plan> masks, const Scores& scores,
+                                         const PolicyContext& context) const;
 };
 
 /// What goes around a score: each of these steps may change what comes out of the one before.
@@ -134,6 +140,10 @@ class Policy {
   /// The plan for these scores: quotas by the budget rule, then per row the protected entries and
   /// the best of the rest; ties go to the newer position.
   Plan select(const Scores& scores, const PolicyContext& context) const;
+  /// Scorer::mask_costs of these scores; the sum of worths where wrappers changed them. A mask's
+  /// log-weights do not count.
+  std::vector<double> mask_costs(std::span<const Plan> masks, const Scores& scores,
+                                 const PolicyContext& context) const;
 
  private:
   Policy() = default;
@@ -145,5 +155,9 @@ class Policy {
   std::string rule_spec_;
   std::shared_ptr<const BudgetRule> rule_;
 };
+
+/// The plan that keeps `quotas` [n_rows] entries: in each (layer, KV head) the protected ones and
+/// the best of the rest; ties go to the newer position.
+Plan keep_best(const Scores& scores, std::span<const int> quotas, const PolicyContext& context);
 
 }  // namespace pith

@@ -243,15 +243,14 @@ size_t SessionImpl::held_for(const Needs& need) const {
   return bytes;
 }
 
-Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protection& protection,
-                       const Progress& progress, Receipt& record) const {
+PolicyInput SessionImpl::input_of(const Policy& policy, int64_t keep_total,
+                                  const Protection& protection, const Progress& progress) const {
   check_observed(policy);
-  const ModelShape& shape = model.shape();
   const Needs need = policy.needs();
-  const auto view = view_of(cache, shape);
-  const Observation tail = seen.tail(need.tail);
+  auto view = view_of(cache, model.shape());
+  auto tail = std::make_unique<const Observation>(seen.tail(need.tail));
   const PolicyContext context{.cache = *view,
-                              .seen = tail,
+                              .seen = *tail,
                               .weights = *model.impl()->view,
                               .protection = protection,
                               .keep_total = keep_total,
@@ -263,6 +262,33 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protectio
                               .scratch_bytes = options.scratch_bytes,
                               .calibration = options.calibration.get(),
                               .progress = progress};
+  return {std::move(view), std::move(tail), context};
+}
+
+int64_t SessionImpl::kept_by(const Budget& budget) const {
+  return budget.total_entries(cache.total_entries(), model.shape().n_rows(),
+                              counted_entry_bytes(cache.geometry()));
+}
+
+int64_t SessionImpl::kept_by(const Budget& budget, int32_t from, int window) const {
+  const ModelShape& shape = model.shape();
+  int64_t newest = 0;
+  for (int row = 0; row < shape.n_rows(); ++row) {
+    const auto positions = cache.positions(row / shape.n_head_kv, row % shape.n_head_kv);
+    const auto after = positions.end() - std::ranges::lower_bound(positions, from);
+    newest += std::min(int64_t(window), int64_t(after));
+  }
+  const int64_t others = cache.total_entries() - entries_before(from) - newest;
+  return cache.total_entries() - others +
+         budget.total_entries(others, shape.n_rows(), counted_entry_bytes(cache.geometry()));
+}
+
+Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protection& protection,
+                       const Progress& progress, Receipt& record) const {
+  const ModelShape& shape = model.shape();
+  const Needs need = policy.needs();
+  const PolicyInput input = input_of(policy, keep_total, protection, progress);
+  const PolicyContext& context = input.context;
   const PhaseTimer scoring;
   const Scores scores = policy.score(context);
   record.time_s.score += scoring.seconds();
@@ -310,31 +336,19 @@ Receipt SessionImpl::begin_receipt(const Policy& policy, const Budget& budget) c
 Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
                               const Progress& progress) {
   const Receipt begun = begin_receipt(policy, budget);
-  const int rows = model.shape().n_rows();
-  const int64_t keep_total =
-      budget.total_entries(begun.entries_full, rows, counted_entry_bytes(cache.geometry()));
+  const int64_t keep_total = kept_by(budget);
   const bool evicts = !policy.keeps_all() && keep_total < begun.entries_full;
-  return compress_to(policy, keep_total,
-                     evicts ? fit_protection(keep_total, rows, options.protection) : Protection{},
-                     progress, begun);
+  const Protection protection =
+      evicts ? fit_protection(keep_total, model.shape().n_rows(), options.protection)
+             : Protection{};
+  return compress_to(policy, keep_total, protection, progress, begun);
 }
 
 Receipt SessionImpl::compress_after(int32_t from, int window, const Policy& policy,
                                     const Budget& budget, const Progress& progress) {
-  const Receipt begun = begin_receipt(policy, budget);
-  const ModelShape& shape = model.shape();
-  int64_t newest = 0;
-  for (int row = 0; row < shape.n_rows(); ++row) {
-    const auto positions = cache.positions(row / shape.n_head_kv, row % shape.n_head_kv);
-    const auto after = positions.end() - std::ranges::lower_bound(positions, from);
-    newest += std::min(int64_t(window), int64_t(after));
-  }
-  const int64_t others = begun.entries_full - entries_before(from) - newest;
-  const int64_t keep_total =
-      begun.entries_full - others +
-      budget.total_entries(others, shape.n_rows(), counted_entry_bytes(cache.geometry()));
-  return compress_to(policy, keep_total, {.sinks = 0, .window = window, .prompt = from}, progress,
-                     begun);
+  return compress_to(policy, kept_by(budget, from, window),
+                     {.sinks = 0, .window = window, .prompt = from}, progress,
+                     begin_receipt(policy, budget));
 }
 
 Receipt SessionImpl::compress_to(const Policy& policy, int64_t keep_total,

@@ -49,6 +49,14 @@ void report_share(const Progress& progress, double share);
 /// Progress of a part that goes from `from` to `to` of the whole.
 Progress part_of(const Progress& whole, double from, double to);
 
+/// What a policy sees of a session, and what that refers to; valid while the session stays as it
+/// is.
+struct PolicyInput {
+  std::unique_ptr<const CacheView> cache;
+  std::unique_ptr<const Observation> tail;
+  PolicyContext context;
+};
+
 /// What a Session holds and does.
 class SessionImpl {
  public:
@@ -66,6 +74,13 @@ class SessionImpl {
   Receipt compress_after(int32_t from, int window, const Policy& policy, const Budget& budget,
                          const Progress& progress);
   void compress_generated(const GenerationOptions& options);
+  /// Entries that a budget keeps of the cache as it is, and those that stay in compress_after().
+  int64_t kept_by(const Budget& budget) const;
+  int64_t kept_by(const Budget& budget, int32_t from, int window) const;
+  /// What compress() shows the policy. Throws Error(usage) where it reads what prefill did not
+  /// observe; run_passes() has to have been called for what it needs.
+  PolicyInput input_of(const Policy& policy, int64_t keep_total, const Protection& protection,
+                       const Progress& progress) const;
   std::span<const float> decode(int32_t token);
   std::vector<float> evaluate(std::span<const int32_t> text);
   std::unique_ptr<SessionImpl> fork() const;

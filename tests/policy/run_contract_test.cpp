@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "policy/policy.h"
 #include "support/every_policy.h"
 #include "support/expect_error.h"
@@ -23,6 +25,23 @@ TEST_P(RunContract, SameForAnyNumberOfThreads) {
   const auto one = kept(checked_plan(synthetic.context(48, 1)));
   EXPECT_EQ(kept(checked_plan(synthetic.context(48, 2))), one);
   EXPECT_EQ(kept(checked_plan(synthetic.context(48, 3))), one);
+}
+
+TEST_P(RunContract, RatesMasks) {
+  const Synthetic synthetic = some_cache();
+  const Policy policy = Policy::parse(GetParam());
+  const auto rate = [&](int threads) {
+    const PolicyContext context = synthetic.context(48, threads);
+    const std::vector<Plan> masks{run_policy("random", context), run_policy("streaming", context)};
+    return policy.mask_costs(masks, policy.score(context), context);
+  };
+  const auto costs = rate(1);
+  ASSERT_EQ(costs.size(), 2U);
+  const auto again = rate(3);
+  for (size_t m = 0; m < 2; ++m) {
+    EXPECT_TRUE(std::isfinite(costs[m]) && costs[m] >= 0) << costs[m];
+    EXPECT_NEAR(again[m], costs[m], 1e-5 * costs[m]);
+  }
 }
 
 TEST_P(RunContract, KeepsNothingOfAnEarlierCall) {

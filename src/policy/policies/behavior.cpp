@@ -92,18 +92,27 @@ class BehaviorScorer : public Scorer {
   Needs needs() const override { return {.tail = options_.positions}; }
 
   Scores score(const PolicyContext& context) const override {
+    const BehaviorInputs inputs = inputs_of(context);
+    return options_.objective == Objective::head ? score_paths(context, inputs)
+                                                 : score_whole(context, inputs);
+  }
+
+  /// The objective itself.
+  std::vector<double> mask_costs(std::span<const Plan> masks, const Scores& /*scores*/,
+                                 const PolicyContext& context) const override {
+    return inputs_of(context).mask_costs(masks);
+  }
+
+ private:
+  BehaviorInputs inputs_of(const PolicyContext& context) const {
     if (context.seen.positions.empty()) {
       throw Error(ErrorCode::usage,
                   "behavior needs observed positions: observe part of the prompt");
     }
     const int topk = std::min(options_.topk, context.cache.shape().n_vocab);
-    const BehaviorInputs inputs(context, options_.objective, options_.positions, topk,
-                                options_.rank);
-    return options_.objective == Objective::head ? score_paths(context, inputs)
-                                                 : score_whole(context, inputs);
+    return {context, options_.objective, options_.positions, topk, options_.rank};
   }
 
- private:
   behavior::GreedyOptions greedy_options() const {
     return {.eps = options_.eps, .max_halvings = kMaxHalvings, .share = options_.step};
   }

@@ -6,6 +6,8 @@
 #include "base/parallel.h"
 #include "behavior/final_norm.h"
 #include "behavior/logit_metric.h"
+#include "behavior/mask_costs.h"
+#include "policy/score_rows.h"
 
 namespace pith {
 
@@ -83,6 +85,22 @@ void BehaviorInputs::make_features(int layer, int head_kv,
                                   .output_projection = &output,
                                   .first_head = head_kv * shape.group()},
                                  readout_, out);
+}
+
+std::vector<double> BehaviorInputs::mask_costs(std::span<const Plan> masks) const {
+  const ModelShape& shape = context_.cache.shape();
+  behavior::MaskCosts<float> costs(int(masks.size()), objective_, p_);
+  behavior::GroupFeatures<float> features;
+  for (int row = 0; row < shape.n_rows(); ++row) {
+    report_progress(context_, double(row) / shape.n_rows());
+    make_features(row / shape.n_head_kv, row % shape.n_head_kv, features);
+    Matrix keep = Matrix::Zero(Eigen::Index(masks.size()), features.entries());
+    for (size_t m = 0; m < masks.size(); ++m) {
+      for (const int32_t i : masks[m].rows[size_t(row)].keep) keep(Eigen::Index(m), i) = 1;
+    }
+    costs.add(features, keep, context_.threads);
+  }
+  return costs.costs();
 }
 
 size_t BehaviorInputs::feature_bytes(int layer, int head_kv) const {

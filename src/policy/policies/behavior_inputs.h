@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "behavior/features.h"
@@ -22,6 +23,9 @@ class BehaviorInputs {
   const std::vector<double>& probabilities() const { return p_; }
 
   void make_features(int layer, int head_kv, behavior::GroupFeatures<float>& out) const;
+
+  /// What each of `masks` costs, the mean over the scoring positions of the objective, in nats.
+  std::vector<double> mask_costs(std::span<const Plan> masks) const;
 
   /// Bytes held by all positions' readouts, with what making them took beside them. The constructor
   /// throws Error(memory) where they exceed the context's scratch.

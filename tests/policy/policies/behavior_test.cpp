@@ -144,6 +144,20 @@ TEST_P(BehaviorPlan, MergedPathsEndNearTheGlobalGreedy) {
   EXPECT_LT(mask.cost(), 1.05 * exact.cost());
 }
 
+TEST_P(BehaviorPlan, RatesAMaskByItsCost) {
+  const Policy policy = Policy::parse("behavior(positions=32,topk=50,rank=8)");
+  const Scores scores = policy.score(context_);
+  const std::vector<Plan> masks{plan("knorm"), plan("streaming")};
+  const auto costs = policy.mask_costs(masks, scores, context_);
+  for (size_t m = 0; m < masks.size(); ++m) {
+    Mask<float> mask(features_, Objective::head);
+    for (const auto& entry : candidates_) {
+      if (!keeps(masks[m], entry)) mask.evict(entry.group, entry.entry);
+    }
+    EXPECT_NEAR(costs[m], mask.cost(), 1e-3 * mask.cost());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kept, BehaviorPlan, testing::Values(40, 20),
                          testing::PrintToStringParamName());
 
