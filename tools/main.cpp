@@ -44,6 +44,7 @@ void run_tool(CLI::App& tool, int argc, const char* const* argv) {
   tool.set_version_flag("--version", "pith " PITH_VERSION " (" PITH_COMMIT ")");
   add_run(tool, command_line);
   add_compare(tool, command_line);
+  add_correlate(tool, command_line);
   add_bench(tool, command_line);
   add_calibrate(tool);
   add_policies(tool);

@@ -23,7 +23,7 @@ void expect_failure(int exit_code, const std::string& part, const std::string& a
 }
 
 TEST(CommandLine, HelpOfTheToolAndEachCommand) {
-  for (const char* command : {"", "run", "compare", "bench", "policies", "inspect"}) {
+  for (const char* command : {"", "run", "compare", "correlate", "bench", "policies", "inspect"}) {
     const auto result = test::run_tool(std::string(command) + " --help");
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("--help")) << command;
@@ -43,6 +43,7 @@ TEST(CommandLine, BadPoliciesAreWrongUsage) {
   expect_failure(2, "snapkv", "run -p x --policy snapvk");
   expect_failure(2, "snapkv", "compare -f x --policy snapvk");
   expect_failure(2, "window", "run -p x --policy 'snapkv(widnow=3)'");
+  expect_failure(2, "full evicts nothing", "correlate -f x --policy full");
   expect_failure(2, "snapkv", "run -p x --policy 'snapkv('");
 }
 
@@ -51,6 +52,7 @@ TEST(CommandLine, BadBudgetsAreWrongUsage) {
        {"0", "0%", "-5%", "101%", "junk", "12XB", "''", "99999999999999999999"}) {
     expect_failure(2, "budget", "run -p x --policy snapkv --budget " + std::string(budget));
     expect_failure(2, "budget", "compare -f x --policy snapkv --budget " + std::string(budget));
+    expect_failure(2, "budget", "correlate -f x --budget " + std::string(budget));
   }
 }
 
@@ -61,6 +63,7 @@ TEST(CommandLine, BadNumbersAreWrongUsage) {
   expect_failure(2, "--cache-type-k", "run -p x -ctk q3");
   expect_failure(2, "--cache-type-v", "run -p x -ctv q3");
   expect_failure(2, "--attention", "run -p x --attention magic");
+  expect_failure(2, "--masks", "correlate -f x --masks 0");
 }
 
 TEST(CommandLine, AnEmptyPromptIsWrongUsage) {
@@ -68,6 +71,7 @@ TEST(CommandLine, AnEmptyPromptIsWrongUsage) {
   expect_failure(2, "the prompt is empty", "run --policy full -p ''");
   expect_failure(2, "texts (-f) or rows", "compare --policy full");
   expect_failure(2, "texts (-f) or rows", "compare --policy full -f a --rows b");
+  expect_failure(2, "texts (-f) or rows", "correlate");
   expect_failure(2, "do not go together", "run --policy full -i --json");
 }
 
