@@ -89,6 +89,19 @@ struct Rotation {
   bool neighbours = true;  ///< pairs are (2j, 2j + 1); else (j, j + pairs)
 };
 
+/// A norm over the n_embd numbers of a state: gain * x / sqrt(mean(x^2) + eps).
+struct Norm {
+  std::span<const float> gain = {};  ///< [n_embd]; empty: there is no norm
+  float eps = 0;
+  bool centred = false;  ///< of x less its mean (LayerNorm; its bias is of no concern here)
+};
+
+/// How a product with the unembedding becomes a logit: softcap * tanh(scale * product / softcap).
+struct LogitShape {
+  float scale = 1;
+  float softcap = 0;  ///< 0: the scaled product as it is
+};
+
 /// The few weights that policies ask for, dequantised to float on demand.
 class WeightsView {
  public:
@@ -99,9 +112,10 @@ class WeightsView {
   virtual Rotation rotation(int layer) const = 0;
   /// W_O of a layer into out [n_embd, n_head * head_dim], row-major.
   virtual void output_projection(int layer, std::span<float> out) const = 0;
-  /// Weight of the final RMSNorm [n_embd] and its epsilon.
-  virtual std::span<const float> final_norm() const = 0;
-  virtual float final_norm_eps() const = 0;
+  virtual Norm final_norm() const = 0;
+  /// Of a layer's attention output (after W_O) before it is added to the residual stream.
+  virtual Norm post_attention_norm(int /*layer*/) const { return {}; }
+  virtual LogitShape logit_shape() const { return {}; }
   /// Rows of the unembedding W_U for `tokens` into out [tokens.size(), n_embd].
   virtual void unembedding(std::span<const int32_t> tokens, std::span<float> out) const = 0;
 };

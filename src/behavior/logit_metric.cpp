@@ -31,6 +31,11 @@ std::vector<double> probabilities(std::span<const T> logits, std::span<const int
   return p;
 }
 
+double logit_slope(double logit, double scale, double softcap) {
+  const double height = softcap > 0 ? logit / softcap : 0;
+  return scale * (1 - height * height);
+}
+
 double kl_of_shift(std::span<const double> p, std::span<const double> shift) {
   const double mean = std::inner_product(p.begin(), p.end(), shift.begin(), 0.0);
   const double largest = *std::max_element(shift.begin(), shift.end()) - mean;

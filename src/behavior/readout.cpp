@@ -45,6 +45,13 @@ void Readout<T>::set(int position, const RowMatrix<T>& map) {
   for (int j = 0; j < rank_; ++j) rows_.row(j * lanes() + position) = map.row(j);
 }
 
+template <class T>
+void Readout<T>::pull_back(int position, const NormJacobian<T>& norm) {
+  for (int j = 0; j < rank_; ++j) {
+    norm.pull_back({rows_.row(j * lanes() + position).data(), size_t(rows_.cols())});
+  }
+}
+
 template class Readout<float>;
 template class Readout<double>;
 template RowMatrix<float> quadratic_form(const RowMatrix<float>&, std::span<const double>, int);

@@ -3,6 +3,8 @@
 #include <Eigen/Core>
 #include <span>
 
+#include "behavior/norm_jacobian.h"
+
 namespace pith::behavior {
 
 template <class T>
@@ -34,6 +36,9 @@ class Readout {
 
   /// `map` is [rank, n_embd].
   void set(int position, const RowMatrix<T>& map);
+
+  /// From a map of what comes out of a norm to one of what goes into it.
+  void pull_back(int position, const NormJacobian<T>& norm);
 
   /// Row `index` of every position's map [lanes, n_embd].
   auto row(int index) const { return rows_.middleRows(index * lanes(), lanes()); }

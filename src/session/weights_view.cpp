@@ -26,8 +26,7 @@ class LoadedWeights final : public WeightsView {
     return rotation_of(config.rope, factors);
   }
 
-  std::span<const float> final_norm() const override { return norm_; }
-  float final_norm_eps() const override { return weights_->config().rms_eps; }
+  Norm final_norm() const override { return {.gain = norm_, .eps = weights_->config().rms_eps}; }
 
   void output_projection(int layer, std::span<float> out) const override {
     weights_->read_rows("blk." + std::to_string(layer) + ".attn_output.weight", 0, shape().n_embd,

@@ -46,6 +46,14 @@ double full_kl(const Doubles& z, const Doubles& dz) {
   return kl;
 }
 
+TEST(LogitSlope, IsTheDerivativeOfTheCappedAndScaledProduct) {
+  constexpr double kStep = 1e-6, kProduct = 1.3, kScale = 0.5, kCap = 2;
+  const auto capped = [](double product) { return kCap * std::tanh(kScale * product / kCap); };
+  EXPECT_NEAR(logit_slope(capped(kProduct), kScale, kCap),
+              (capped(kProduct + kStep) - capped(kProduct - kStep)) / (2 * kStep), 1e-9);
+  EXPECT_EQ(logit_slope(6e4, kScale, 0), kScale);
+}
+
 TEST(KlOfShift, OverTheWholeVocabularyIsTheUnrestrictedKl) {
   const Doubles z{0.3, -2, 1.5, 0.1, 4, -0.7};
   for (const double size : {0.01, 0.5, 5.0, 40.0}) {

@@ -2,8 +2,8 @@
 
 #include <fstream>
 
-#include "behavior/final_norm.h"
 #include "behavior/logit_metric.h"
+#include "behavior/norm_jacobian.h"
 
 namespace pith::test {
 namespace {
@@ -62,7 +62,7 @@ BehaviorFixture::BehaviorFixture()
     const std::span<const double> logits(z.data(), size_t(z.size()));
     top_.push_back(behavior::top_tokens(logits, topk));
     const Doubles p = behavior::probabilities(logits, std::span<const int32_t>(top_.back()));
-    const behavior::NormJacobian<double> norm(state, gain, cfg["rms_eps"]);
+    const behavior::NormJacobian<double> norm(behavior::NormKind::rms, state, gain, cfg["rms_eps"]);
     RowMatrix<double> map(topk, n_embd);
     for (int j = 0; j < topk; ++j) {
       map.row(j) = unembedding.row(top_.back()[size_t(j)]);

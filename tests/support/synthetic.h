@@ -42,18 +42,24 @@ class SyntheticWeights : public WeightsView {
  public:
   ModelShape model_shape;
   std::vector<std::vector<float>> w_o;  ///< per layer [n_embd, n_head * head_dim]
-  std::vector<float> norm;              ///< [n_embd]
+  std::vector<float> norm;              ///< [n_embd], of the final RMSNorm
   std::vector<float> w_u;               ///< [n_vocab, n_embd]
   Rotation turn;                        ///< the same for all layers
   float scale = 1;
   float eps = 1e-5F;
+  bool centred = false;          ///< of both norms
+  std::vector<float> post_norm;  ///< [n_embd] after attention, or empty
+  LogitShape logits;
 
   const ModelShape& shape() const override { return model_shape; }
   float attention_scale() const override { return scale; }
   Rotation rotation(int) const override { return turn; }
   void output_projection(int layer, std::span<float> out) const override;
-  std::span<const float> final_norm() const override { return norm; }
-  float final_norm_eps() const override { return eps; }
+  Norm final_norm() const override { return {.gain = norm, .eps = eps, .centred = centred}; }
+  Norm post_attention_norm(int /*layer*/) const override {
+    return {.gain = post_norm, .eps = eps, .centred = centred};
+  }
+  LogitShape logit_shape() const override { return logits; }
   void unembedding(std::span<const int32_t> tokens, std::span<float> out) const override;
 };
 

@@ -1,12 +1,14 @@
 #include "policy/policies/behavior_inputs.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "base/parallel.h"
-#include "behavior/final_norm.h"
 #include "behavior/logit_metric.h"
 #include "behavior/mask_costs.h"
+#include "behavior/norm_jacobian.h"
+#include "policy/keys.h"
 #include "policy/score_rows.h"
 
 namespace pith {
@@ -35,6 +37,12 @@ size_t checked_shared_bytes(const PolicyContext& context, int positions, int top
   return bytes;
 }
 
+behavior::NormJacobian<float> jacobian(const Norm& norm, std::span<const float> x) {
+  using behavior::NormKind;
+  const NormKind kind = norm.centred ? NormKind::layer : NormKind::rms;
+  return {norm.gain.empty() ? NormKind::none : kind, x, norm.gain, double(norm.eps)};
+}
+
 }  // namespace
 
 BehaviorInputs::BehaviorInputs(const PolicyContext& context, Objective objective, int positions,
@@ -60,22 +68,58 @@ void BehaviorInputs::read_position(int position, int topk) {
 
   Matrix map(topk, shape.n_embd);
   context_.weights.unembedding(tokens, {map.data(), size_t(map.size())});
-  const behavior::NormJacobian<float> norm(std::span(seen.residual).subspan(at * n_embd, n_embd),
-                                           context_.weights.final_norm(),
-                                           double(context_.weights.final_norm_eps()));
-  for (int j = 0; j < topk; ++j) norm.pull_back({map.row(j).data(), n_embd});
+  const auto norm = jacobian(context_.weights.final_norm(),
+                             std::span(seen.residual).subspan(at * n_embd, n_embd));
+  const LogitShape shape_of_logits = context_.weights.logit_shape();
+  for (int j = 0; j < topk; ++j) {
+    norm.pull_back({map.row(j).data(), n_embd});
+    const float logit = logits[size_t(tokens[size_t(j)])];
+    map.row(j) *=
+        float(behavior::logit_slope(logit, shape_of_logits.scale, shape_of_logits.softcap));
+  }
   readout_.set(position,
                objective_ == Objective::kl ? map : behavior::quadratic_form(map, p, rank_));
+}
+
+Matrix BehaviorInputs::attention_output(int layer, const Matrix& projection) const {
+  const ModelShape& shape = context_.cache.shape();
+  const int d = shape.head_dim, group = shape.group();
+  Matrix out = Matrix::Zero(readout_.positions(), shape.n_embd);
+  for (int head_kv = 0; head_kv < shape.n_head_kv; ++head_kv) {
+    const auto probs = attention_probs(context_, layer, head_kv, readout_.positions());
+    const Eigen::Map<const Matrix> alpha(probs.alpha.data(), probs.entries, probs.rows);
+    const Matrix heads =
+        alpha.transpose() * values_of(context_, layer, head_kv).topRows(probs.entries);
+    for (int h = 0; h < group; ++h) {
+      const auto of_head = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>(
+          heads.row(h).data(), out.rows(), d, Eigen::OuterStride<>(Eigen::Index{group} * d));
+      out += of_head * projection.middleCols(Eigen::Index(head_kv * group + h) * d, d).transpose();
+    }
+  }
+  return out;
+}
+
+behavior::Readout<float> BehaviorInputs::before_norm(int layer, const Norm& norm,
+                                                     const Matrix& projection) const {
+  const Matrix attended = attention_output(layer, projection);
+  behavior::Readout<float> out = readout_;
+  for (int t = 0; t < out.positions(); ++t) {
+    out.pull_back(t, jacobian(norm, {attended.row(t).data(), size_t(attended.cols())}));
+  }
+  return out;
 }
 
 void BehaviorInputs::make_features(int layer, int head_kv,
                                    behavior::GroupFeatures<float>& out) const {
   const ModelShape& shape = context_.cache.shape();
+  Matrix output(shape.n_embd, Eigen::Index{shape.n_head} * shape.head_dim);
+  context_.weights.output_projection(layer, {output.data(), size_t(output.size())});
+  const Norm post = context_.weights.post_attention_norm(layer);
+  std::optional<behavior::Readout<float>> moved;
+  if (!post.gain.empty()) moved = before_norm(layer, post, output);
   const auto probs = attention_probs(context_, layer, head_kv, readout_.positions());
   std::vector<float> values(size_t(probs.entries) * size_t(shape.head_dim));
   context_.cache.values(layer, head_kv, 0, values);
-  Matrix output(shape.n_embd, Eigen::Index{shape.n_head} * shape.head_dim);
-  context_.weights.output_projection(layer, {output.data(), size_t(output.size())});
   behavior::make_features<float>({.layer = layer,
                                   .entries = probs.entries,
                                   .heads = shape.group(),
@@ -84,7 +128,7 @@ void BehaviorInputs::make_features(int layer, int head_kv,
                                   .values = values,
                                   .output_projection = &output,
                                   .first_head = head_kv * shape.group()},
-                                 readout_, out);
+                                 moved ? *moved : readout_, out);
 }
 
 std::vector<double> BehaviorInputs::mask_costs(std::span<const Plan> masks) const {
@@ -116,7 +160,11 @@ size_t BehaviorInputs::transient_bytes(int layer, int head_kv) const {
   const size_t rows = size_t(shape.group()) * size_t(readout_.lanes());
   const size_t output = size_t(shape.n_embd) * size_t(shape.n_head) * d;
   // Values, W_O, the heads' maps, head outputs.
-  const size_t floats = entries * d + output + d * size_t(rank_) * rows + rows * d;
+  size_t floats = entries * d + output + d * size_t(rank_) * rows + rows * d;
+  if (!context_.weights.post_attention_norm(layer).gain.empty()) {
+    // A readout of the layer's own, and the attention outputs with a product on the way there.
+    floats += size_t(readout_.lanes()) * size_t(shape.n_embd) * size_t(rank_ + 2);
+  }
   return attention_probs_bytes(context_, layer, head_kv, readout_.positions()) +
          sizeof(float) * floats;
 }

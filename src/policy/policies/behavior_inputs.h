@@ -37,6 +37,13 @@ class BehaviorInputs {
 
  private:
   void read_position(int position, int topk);
+  /// What a layer's attention gives at the scoring positions, after W_O [positions, n_embd].
+  behavior::RowMatrix<float> attention_output(int layer,
+                                              const behavior::RowMatrix<float>& projection) const;
+  /// The readout of what goes into a norm behind a layer's attention, found anew for each of its KV
+  /// heads.
+  behavior::Readout<float> before_norm(int layer, const Norm& norm,
+                                       const behavior::RowMatrix<float>& projection) const;
 
   const PolicyContext& context_;
   behavior::Objective objective_;

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "behavior/greedy.h"
+#include "behavior/logit_metric.h"
+#include "policy/attention_probs.h"
 #include "policy/policies/behavior_inputs.h"
 #include "policy/policy.h"
+#include "reference/one_layer.hpp"
 #include "support/expect_error.h"
 #include "support/synthetic.h"
 
@@ -99,6 +103,86 @@ TEST(Behavior, NeedsAnObservation) {
   synthetic.seen.positions.clear();
   expect_error(ErrorCode::usage, "observed positions",
                [&] { Policy::parse("behavior").score(synthetic.context(20)); });
+}
+
+/// One layer and one position, what follows attention as given, and the true KL of an eviction.
+class BehaviorOneLayer : public testing::Test {
+ protected:
+  BehaviorOneLayer()
+      : synthetic_(make_synthetic(
+            {.shape = small_shape(1, 1), .lengths = {12}, .observed = 1, .peak = 9})) {}
+
+  /// Of evicting the entries of least attention against that by `behavior` of the whole vocabulary.
+  double ratio_to_truth() {
+    const reference::OneLayer model = reference_model();
+    const std::vector<bool> nothing(12, false);
+    const auto z = model.logits(nothing), state = model.state(nothing);
+    synthetic_.seen.logits.assign(z.begin(), z.end());
+    synthetic_.seen.residual.assign(state.begin(), state.end());
+    Plan mask;
+    mask.rows.emplace_back();
+    std::vector<bool> evicted = nothing;
+    for (int i = 0; i < 12; ++i) {
+      double most = 0;
+      for (int h = 0; h < 3; ++h) most = std::max(most, model.alpha[size_t(3 * i + h)]);
+      evicted[size_t(i)] = most < 1e-3;
+      if (most >= 1e-3) mask.rows[0].keep.push_back(i);
+    }
+    auto shift = model.logits(evicted);
+    for (size_t j = 0; j < z.size(); ++j) shift[j] -= z[j];
+    std::vector<int32_t> all(z.size());
+    std::iota(all.begin(), all.end(), 0);
+    const PolicyContext context = synthetic_.context(6);
+    const Policy policy = Policy::parse("behavior(positions=1,objective=kl,topk=100000)");
+    const double estimate = policy.mask_costs({&mask, 1}, {}, context)[0];
+    return estimate / behavior::kl_of_shift(behavior::probabilities<double>(z, all), shift);
+  }
+
+  reference::OneLayer reference_model() const {
+    const auto doubles = [](const auto& from) {
+      return reference::Doubles(from.begin(), from.end());
+    };
+    const SyntheticWeights& w = synthetic_.weights;
+    const ModelShape& shape = w.model_shape;
+    const auto kind = w.centred ? behavior::NormKind::layer : behavior::NormKind::rms;
+    reference::OneLayer out{.n_head = shape.n_head,
+                            .head_dim = shape.head_dim,
+                            .n_embd = shape.n_embd,
+                            .n_vocab = shape.n_vocab,
+                            .entries = 12};
+    out.alpha = doubles(attention_probs(synthetic_.context(6), 0, 0, 1).alpha);
+    out.values = doubles(synthetic_.cache.rows[0].values);
+    out.w_o = doubles(w.w_o[0]);
+    out.w_u = doubles(w.w_u);
+    out.before = doubles(synthetic_.seen.residual);
+    if (!w.norm.empty()) out.final = {kind, doubles(w.norm), double(w.eps)};
+    if (!w.post_norm.empty()) out.post_attention = {kind, doubles(w.post_norm), double(w.eps)};
+    out.scale = double(w.logits.scale);
+    out.softcap = double(w.logits.softcap);
+    return out;
+  }
+
+  Synthetic synthetic_;
+};
+
+TEST_F(BehaviorOneLayer, EstimatesTheTrueKlOfASmallEviction) {
+  EXPECT_NEAR(ratio_to_truth(), 1, 0.02);
+}
+
+TEST_F(BehaviorOneLayer, ThroughLayerNorms) {
+  synthetic_.weights.centred = true;
+  EXPECT_NEAR(ratio_to_truth(), 1, 0.02);
+}
+
+TEST_F(BehaviorOneLayer, WithoutAFinalNorm) {
+  synthetic_.weights.norm.clear();
+  EXPECT_NEAR(ratio_to_truth(), 1, 0.02);
+}
+
+TEST_F(BehaviorOneLayer, ThroughANormBehindAttentionAndCappedLogits) {
+  synthetic_.weights.post_norm.assign(size_t(synthetic_.weights.model_shape.n_embd), 0.7F);
+  synthetic_.weights.logits = {.scale = 1.5F, .softcap = 2};
+  EXPECT_NEAR(ratio_to_truth(), 1, 0.02);
 }
 
 /// A cache with everything that its greedy reads, and the cost of a plan.
