@@ -56,6 +56,7 @@ std::vector<FidelityRow> RowSource::load(const Model& model) const {
                        settings_.limit);
   }
   std::vector<FidelityRow> rows;
+  rows.reserve(texts_.size());
   for (size_t i = 0; i < texts_.size(); ++i) {
     rows.push_back(text_row(model, settings_.files[i], texts_[i], settings_.continuation));
   }
