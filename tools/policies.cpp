@@ -33,7 +33,7 @@ Json policies_json() {
                         {"formula", row.formula},
                         {"differences", row.differences},
                         {"budget_rule", row.budget},
-                        {"phases", row.phases},
+                        {"phases", phases_of(row)},
                         {"knobs", knobs_json(row.knobs)}});
   }
   Json rules = Json::array();

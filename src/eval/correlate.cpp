@@ -128,10 +128,10 @@ class Window {
   int64_t kept_by(const std::string& text) {
     const Budget budget = Budget::parse(text);
     const SessionImpl& session = base_.impl();
-    const int64_t kept =
-        row_.prompt_tokens == 0
-            ? session.kept_by(budget)
-            : session.kept_by(budget, row_.prompt_tokens, generated_window(options_.session));
+    const int64_t kept = row_.prompt_tokens == 0
+                             ? session.kept_by(budget, false)
+                             : session.kept_by(budget, false, row_.prompt_tokens,
+                                               generated_window(options_.session));
     if (kept < session.cache.total_entries()) return kept;
     throw Error(ErrorCode::usage, "a budget of " + text + " evicts nothing of row " + row_.id);
   }

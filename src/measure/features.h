@@ -15,8 +15,10 @@ template <class T>
 struct Responses {
   int entries = 0, queries = 0;  ///< a query is one position of one query head of the group
   int head_dim = 0;
-  std::span<const T> alpha;   ///< [entries, queries], sums to 1 over the entries of a query
+  std::span<const T> alpha;   ///< [entries, queries]
   std::span<const T> values;  ///< [entries, head_dim]
+  /// What entries that are not among these give to the outputs [queries, head_dim], or empty.
+  std::span<const T> others = {};
 };
 
 /// tau^2 of the features, from `tau_rel` times the root mean square of the values' norms.
@@ -28,17 +30,12 @@ T tau_of(std::span<const T> values, int head_dim, T tau_rel);
 /// multipliers w in place of 1 errs by about |sum_i (1 - w_i) phi_i|^2 in the mean over the
 /// queries.
 ///
-/// With `buckets` > 0 the queries are sketched: each gets a random sign and is added to one of the
-/// buckets, which leaves every inner product right in expectation. Columns that exist already stay:
-/// several sets of queries one after the other make the sum of their Gram matrices.
-///
-/// Appends buckets * (head_dim + 1) columns, or queries * (head_dim + 1) without a sketch, from
-/// `column` on to `out` [entries, columns]. Linear in entries and queries.
+/// The queries are sketched: each gets a random sign and is added to one of the buckets, which
+/// leaves every inner product right in expectation; as many buckets as queries sketch nothing. Adds
+/// to `out` [at least entries, buckets * (head_dim + 1)], so that several calls, each with its own
+/// seed, make the sum of their Gram matrices. `scale` is 1 / sqrt(queries) of the whole set. Linear
+/// in entries and queries.
 template <class T>
-void write_features(const Responses<T>& responses, T tau, int buckets, uint32_t seed,
-                    Eigen::Index column, RowMatrix<T>& out);
-
-/// Columns that write_features fills.
-Eigen::Index feature_columns(int queries, int head_dim, int buckets);
+void add_features(const Responses<T>& responses, T tau, T scale, uint32_t seed, RowMatrix<T>& out);
 
 }  // namespace pith::measure

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "policy/knobs.h"
 #include "policy/protection.h"
+#include "policy/score_rows.h"
 #include "policy/spec.h"
 #include "policy/text.h"
 
@@ -126,14 +128,26 @@ void Policy::add_part(const SpecPart& part) {
     throw Error(ErrorCode::usage, row_->name + "+" + row.name + " is refused: " + reason);
   }
   const KnobValues knobs = resolve_knobs(row.knobs, part);
+  const bool weighed = weighs();
   wrappers_.push_back(row.make(knobs));
+  if (weighed && wrappers_.back()->weighs()) {
+    throw Error(ErrorCode::usage, spec_ + "+" + row.name + " is refused: two parts give weights");
+  }
   spec_ += "+" + spec_text(row.name, row.knobs, knobs);
+}
+
+std::string phases_of(const ScoreRow& row) {
+  return Policy::parse(row.name).in_generation() ? "prefill, generation" : "prefill";
 }
 
 Needs Policy::needs() const {
   Needs needs = scorer_ ? scorer_->needs() : Needs{};
   for (const auto& wrapper : wrappers_) needs = needs | wrapper->needs();
   return rule_ ? needs | rule_->needs() : needs;
+}
+
+bool Policy::weighs() const {
+  return std::ranges::any_of(wrappers_, [](const auto& wrapper) { return wrapper->weighs(); });
 }
 
 Needs Needs::operator|(const Needs& other) const {
@@ -146,8 +160,10 @@ Needs Needs::operator|(const Needs& other) const {
 
 Needs needs_of(std::string_view spec) { return Policy::parse(spec).needs(); }
 
+double Policy::scoring_share() const { return wrappers_.empty() ? 1 : 0.5; }
+
 Scores Policy::score(const PolicyContext& context) const {
-  Scores scores = scorer_->score(context);
+  Scores scores = scorer_->score(pass_of(context, 0, scoring_share()));
   for (const auto& wrapper : wrappers_) wrapper->rescore(scores, context);
   return scores;
 }
@@ -160,10 +176,17 @@ Plan Policy::select(const Scores& scores, const PolicyContext& context) const {
   check_quotas(spec_, quotas, limits, total);
 
   Scores ranked = scores;
-  for (const auto& wrapper : wrappers_) wrapper->rerank(ranked, quotas, context);
+  double at = scoring_share();
+  const double step = (1 - at) / (2 * double(wrappers_.size()));
+  const auto next_pass = [&] {
+    const double from = std::exchange(at, at + step);
+    return pass_of(context, from, at);
+  };
+  for (const auto& wrapper : wrappers_) wrapper->rerank(ranked, quotas, next_pass());
   check_scores(spec_, ranked, context);
   Plan plan = keep_best(ranked, quotas, context);
-  for (const auto& wrapper : wrappers_) wrapper->weigh(plan, context);
+  for (const auto& wrapper : wrappers_) wrapper->refine(plan, ranked, next_pass());
+  if (!wrappers_.empty()) report_progress(context, 1);
   return plan;
 }
 

@@ -59,8 +59,11 @@ class Wrapper {
   /// Scores once it is known how many entries each (layer, KV head) keeps [n_rows]; the order
   /// within a row decides which.
   virtual void rerank(Scores&, std::span<const int> /*quotas*/, const PolicyContext&) const {}
-  /// Log-weights of what is kept.
-  virtual void weigh(Plan&, const PolicyContext&) const {}
+  /// What is kept, as chosen by the reranked scores, and its log-weights; the number of entries of
+  /// each (layer, KV head) stays.
+  virtual void refine(Plan&, const Scores&, const PolicyContext&) const {}
+  /// Whether refine() gives log-weights, which take their bytes.
+  virtual bool weighs() const { return false; }
 };
 
 /// Budget axis: how many entries each (layer, KV head) keeps.
@@ -80,12 +83,14 @@ struct ScoreRow {
   std::string formula;      ///< the score in plain text
   std::string differences;  ///< from the published method; empty where none
   std::string budget;       ///< name of the budget rule it uses unless the spec says otherwise
-  std::string phases;       ///< "prefill", or "prefill, generation"
   std::vector<Knob> knobs;
   std::unique_ptr<Scorer> (*make)(const KnobValues&);
   bool draws_at_random = false;  ///< every eligible entry of a row is as likely to be kept
   bool attention = false;        ///< made of attention: never negative
 };
+
+/// "prefill", or "prefill, generation", by what the score reads.
+std::string phases_of(const ScoreRow& row);
 
 /// One wrapper.
 struct WrapperRow {
@@ -98,6 +103,7 @@ struct WrapperRow {
   std::unique_ptr<Wrapper> (*make)(const KnobValues&);
   /// Why it makes no sense around this score; empty where it does. Null: around any.
   std::string (*refuses)(const ScoreRow&) = nullptr;
+  bool reselects = false;  ///< what stays does not go by the scores alone
 };
 
 /// One rule of the budget axis.
@@ -129,6 +135,8 @@ class Policy {
   /// True for `full`: nothing is ever evicted, whatever the budget.
   bool keeps_all() const { return scorer_ == nullptr; }
   Needs needs() const;
+  /// Whether its plans carry log-weights.
+  bool weighs() const;
   /// Whether it can run while tokens are generated: from the last positions and the cache alone.
   bool in_generation() const {
     const Needs need = needs();
@@ -148,6 +156,8 @@ class Policy {
  private:
   Policy() = default;
   void add_part(const SpecPart& part);
+  /// Part of the progress that score() tells, the rest being what wrappers do in select().
+  double scoring_share() const;
   std::string spec_;
   const ScoreRow* row_ = nullptr;
   std::shared_ptr<const Scorer> scorer_;

@@ -22,7 +22,8 @@ std::span<const BudgetRow> budget_rows() {
 }
 
 std::span<const WrapperRow> wrapper_rows() {
-  static const std::array rows{smooth_row(), chunk_row(), critical_row(), inverse_row()};
+  static const std::array rows{smooth_row(), chunk_row(), critical_row(),
+                               inverse_row(), weights_row(), omp_row()};
   return rows;
 }
 

@@ -48,29 +48,34 @@ PolicyContext pass_of(const PolicyContext& context, double from, double to) {
   return pass;
 }
 
-Scores score_each_row(const PolicyContext& context,
-                      const std::function<size_t(int, int)>& row_bytes,
-                      const std::function<void(const ScoredRow&)>& score_row) {
+size_t each_row(const PolicyContext& context, const std::function<size_t(int, int)>& row_bytes,
+                const std::function<void(int, int)>& body) {
   const ModelShape& shape = context.cache.shape();
   const size_t bytes = most_row_bytes(shape, row_bytes);
   const int threads = affordable_threads(context, bytes);
-  Scores scores;
-  scores.rows.resize(size_t(shape.n_rows()));
-  scores.scratch_peak = bytes * size_t(threads);
-
   report_progress(context, 0);
   std::atomic<int> done{0};
   parallel_for(shape.n_rows(), threads, [&, caller = std::this_thread::get_id()](int row) {
-    const int layer = row / shape.n_head_kv;
-    const int head_kv = row % shape.n_head_kv;
-    auto& out = scores.rows[size_t(row)];
-    out.resize(size_t(context.cache.length(layer, head_kv)));
-    score_row({.layer = layer, .head_kv = head_kv, .scores = out});
+    body(row / shape.n_head_kv, row % shape.n_head_kv);
     const int finished = ++done;
     if (std::this_thread::get_id() == caller)
       report_progress(context, double(finished) / shape.n_rows());
   });
   report_progress(context, 1);
+  return bytes * size_t(threads);
+}
+
+Scores score_each_row(const PolicyContext& context,
+                      const std::function<size_t(int, int)>& row_bytes,
+                      const std::function<void(const ScoredRow&)>& score_row) {
+  const ModelShape& shape = context.cache.shape();
+  Scores scores;
+  scores.rows.resize(size_t(shape.n_rows()));
+  scores.scratch_peak = each_row(context, row_bytes, [&](int layer, int head_kv) {
+    auto& out = scores.rows[size_t(shape.row(layer, head_kv))];
+    out.resize(size_t(context.cache.length(layer, head_kv)));
+    score_row({.layer = layer, .head_kv = head_kv, .scores = out});
+  });
   return scores;
 }
 

@@ -46,7 +46,7 @@ std::string policies_markdown() {
   for (const ScoreRow& row : score_rows()) {
     out << "| `" << row.name << "` | " << cell(row.summary) << " | " << cell(row.formula) << " | "
         << cell(row.paper) << " | " << cell(row.differences) << " | " << cell(row.budget) << " | "
-        << cell(row.phases) << " | " << knob_cell(row.knobs) << " |\n";
+        << cell(phases_of(row)) << " | " << knob_cell(row.knobs) << " |\n";
   }
   out << "\n| budget rule | shares the budget | paper | knobs |\n|---|---|---|---|\n";
   for (const BudgetRow& row : budget_rows()) {
@@ -68,8 +68,8 @@ std::string policies_text() {
   out << "policies\n";
   for (const ScoreRow& row : score_rows()) {
     out << "  " << std::left << std::setw(18) << row.name << row.summary << "\n    paper           "
-        << or_dash(row.paper) << "\n    phases          " << row.phases << "\n    budget rule     "
-        << or_dash(row.budget) << "\n";
+        << or_dash(row.paper) << "\n    phases          " << phases_of(row)
+        << "\n    budget rule     " << or_dash(row.budget) << "\n";
     print_knobs(out, row.knobs);
   }
   out << "\nbudget rules\n";

@@ -28,9 +28,10 @@ CacheGeometry geometry_of(const ModelShape& shape, const SessionOptions& options
           .n_ctx = options.n_ctx};
 }
 
-/// Bytes of one entry as budgets count them: key, value and position.
-size_t counted_entry_bytes(const CacheGeometry& geometry) {
-  return geometry.entry_bytes() + sizeof(int32_t);
+/// Bytes of one entry as budgets count them: key, value, position and, where the policy gives one,
+/// log-weight.
+size_t counted_entry_bytes(const CacheGeometry& geometry, bool weighed = false) {
+  return geometry.entry_bytes() + sizeof(int32_t) + (weighed ? sizeof(float) : 0);
 }
 
 /// Indices [first, count) as a list.
@@ -265,12 +266,12 @@ PolicyInput SessionImpl::input_of(const Policy& policy, int64_t keep_total,
   return {std::move(view), std::move(tail), context};
 }
 
-int64_t SessionImpl::kept_by(const Budget& budget) const {
+int64_t SessionImpl::kept_by(const Budget& budget, bool weighed) const {
   return budget.total_entries(cache.total_entries(), model.shape().n_rows(),
-                              counted_entry_bytes(cache.geometry()));
+                              counted_entry_bytes(cache.geometry(), weighed));
 }
 
-int64_t SessionImpl::kept_by(const Budget& budget, int32_t from, int window) const {
+int64_t SessionImpl::kept_by(const Budget& budget, bool weighed, int32_t from, int window) const {
   const ModelShape& shape = model.shape();
   int64_t newest = 0;
   for (int row = 0; row < shape.n_rows(); ++row) {
@@ -280,7 +281,8 @@ int64_t SessionImpl::kept_by(const Budget& budget, int32_t from, int window) con
   }
   const int64_t others = cache.total_entries() - entries_before(from) - newest;
   return cache.total_entries() - others +
-         budget.total_entries(others, shape.n_rows(), counted_entry_bytes(cache.geometry()));
+         budget.total_entries(others, shape.n_rows(),
+                              counted_entry_bytes(cache.geometry(), weighed));
 }
 
 Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protection& protection,
@@ -313,7 +315,8 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protectio
 void SessionImpl::check_budget(const Policy& policy, const Budget& budget, int64_t n_tokens) const {
   const int rows = model.shape().n_rows();
   const int64_t full = n_tokens * rows;
-  const int64_t kept = budget.total_entries(full, rows, counted_entry_bytes(cache.geometry()));
+  const int64_t kept =
+      budget.total_entries(full, rows, counted_entry_bytes(cache.geometry(), policy.weighs()));
   if (!policy.keeps_all() && kept < full) fit_protection(kept, rows, options.protection);
 }
 
@@ -336,7 +339,7 @@ Receipt SessionImpl::begin_receipt(const Policy& policy, const Budget& budget) c
 Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
                               const Progress& progress) {
   const Receipt begun = begin_receipt(policy, budget);
-  const int64_t keep_total = kept_by(budget);
+  const int64_t keep_total = kept_by(budget, policy.weighs());
   const bool evicts = !policy.keeps_all() && keep_total < begun.entries_full;
   const Protection protection =
       evicts ? fit_protection(keep_total, model.shape().n_rows(), options.protection)
@@ -346,7 +349,7 @@ Receipt SessionImpl::compress(const Policy& policy, const Budget& budget,
 
 Receipt SessionImpl::compress_after(int32_t from, int window, const Policy& policy,
                                     const Budget& budget, const Progress& progress) {
-  return compress_to(policy, kept_by(budget, from, window),
+  return compress_to(policy, kept_by(budget, policy.weighs(), from, window),
                      {.sinks = 0, .window = window, .prompt = from}, progress,
                      begin_receipt(policy, budget));
 }

@@ -74,9 +74,10 @@ class SessionImpl {
   Receipt compress_after(int32_t from, int window, const Policy& policy, const Budget& budget,
                          const Progress& progress);
   void compress_generated(const GenerationOptions& options);
-  /// Entries that a budget keeps of the cache as it is, and those that stay in compress_after().
-  int64_t kept_by(const Budget& budget) const;
-  int64_t kept_by(const Budget& budget, int32_t from, int window) const;
+  /// Entries that a budget keeps of the cache as it is, and those that stay in compress_after();
+  /// `weighed`: each has a log-weight.
+  int64_t kept_by(const Budget& budget, bool weighed) const;
+  int64_t kept_by(const Budget& budget, bool weighed, int32_t from, int window) const;
   /// What compress() shows the policy. Throws Error(usage) where it reads what prefill did not
   /// observe; run_passes() has to have been called for what it needs.
   PolicyInput input_of(const Policy& policy, int64_t keep_total, const Protection& protection,

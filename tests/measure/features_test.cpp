@@ -34,8 +34,7 @@ TEST(MeasureFeatures, ASketchIsUnbiased) {
   constexpr int kSeeds = 4000;
   std::vector<double> sum(2, 0), squares(2, 0);
   for (int seed = 0; seed < kSeeds; ++seed) {
-    RowMatrix<double> phi(32, measure::feature_columns(6, 8, 2));
-    measure::write_features(fixture.responses(), fixture.head.tau, 2, uint32_t(seed), 0, phi);
+    const auto phi = fixture.sketch(2, uint32_t(seed));
     const std::array<double, 2> found{phi.row(3).dot(phi.row(17)), phi.row(18).squaredNorm()};
     for (size_t k = 0; k < 2; ++k) {
       sum[k] += found[k];
@@ -50,13 +49,26 @@ TEST(MeasureFeatures, ASketchIsUnbiased) {
   }
 }
 
-TEST(MeasureFeatures, SetsOfQueriesStandBesideEachOther) {
+/// Queries that come in two parts, in buckets of their own, make the same Gram matrix.
+TEST(MeasureFeatures, PartsOfTheQueriesAddUp) {
   const MeasureFixture fixture;
-  const auto width = measure::feature_columns(6, 8, 0);
-  RowMatrix<double> both(32, 2 * width);
-  measure::write_features(fixture.responses(), fixture.head.tau, 0, 0, 0, both);
-  measure::write_features(fixture.responses(), fixture.head.tau, 0, 0, width, both);
-  EXPECT_NEAR(both.row(4).dot(both.row(9)), 2 * fixture.head.gram(4, 9), 1e-12);
+  const auto part = [&](int first, int count) {
+    std::vector<double> alpha;
+    for (int i = 0; i < 32; ++i) {
+      for (int q = first; q < first + count; ++q) {
+        alpha.push_back(fixture.head.alpha[size_t(i * 6 + q)]);
+      }
+    }
+    measure::Responses<double> responses = fixture.responses();
+    responses.queries = count;
+    responses.alpha = alpha;
+    RowMatrix<double> out = RowMatrix<double>::Zero(32, count * 9);
+    measure::add_features(responses, fixture.head.tau, 1 / std::sqrt(6.0), 5, out);
+    return out;
+  };
+  const auto four = part(0, 4), two = part(4, 2);
+  EXPECT_NEAR(four.row(4).dot(four.row(9)) + two.row(4).dot(two.row(9)), fixture.head.gram(4, 9),
+              1e-12);
 }
 
 }  // namespace

@@ -109,11 +109,10 @@ TEST_P(RunContract, ReportsProgressInOrder) {
 
 TEST_P(RunContract, StopsWhenAsked) {
   const Synthetic synthetic = some_cache();
-  const Policy policy = Policy::parse(GetParam());
   for (const double until : {0.0, 0.5, 1.0}) {
     PolicyContext context = synthetic.context(48, 2);
     context.progress = [&](double share) { return share < until; };
-    expect_error(ErrorCode::interrupted, "", [&] { policy.score(context); });
+    expect_error(ErrorCode::interrupted, "", [&] { run_policy(GetParam(), context); });
   }
 }
 

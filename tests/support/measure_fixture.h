@@ -27,10 +27,12 @@ struct MeasureFixture {
             .values = head.values};
   }
 
-  measure::RowMatrix<double> features() const {
-    measure::RowMatrix<double> out(head.entries,
-                                   measure::feature_columns(head.queries, head.head_dim, 0));
-    measure::write_features(responses(), head.tau, 0, 0, 0, out);
+  measure::RowMatrix<double> features() const { return sketch(head.queries, 0); }
+
+  measure::RowMatrix<double> sketch(int buckets, uint32_t seed) const {
+    measure::RowMatrix<double> out =
+        measure::RowMatrix<double>::Zero(head.entries, buckets * (head.head_dim + 1));
+    measure::add_features(responses(), head.tau, 1 / std::sqrt(double(head.queries)), seed, out);
     return out;
   }
 

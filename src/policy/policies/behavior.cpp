@@ -260,7 +260,6 @@ ScoreRow behavior_row() {
               "objective=head sums costs over query heads, which makes the heads independent; the "
               "paper's objective is total",
           .budget = "global",
-          .phases = "prefill",
           .knobs = {count_knob("positions", "64", 64, "last positions whose predictions count"),
                     count_knob("topk", "64", 1 << 20, "likeliest tokens whose logits count"),
                     count_knob("rank", "4", 64, "directions of the quadratic form that are kept"),

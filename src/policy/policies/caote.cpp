@@ -68,7 +68,6 @@ ScoreRow caote_row() {
           "with the attention of `source`, where the paper takes that of the method it "
           "is added to; one eviction after the prompt",
       .budget = "uniform",
-      .phases = "prefill, generation",
       .knobs = attention_knobs(Source::tail, 32),
       .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
         return std::make_unique<CaoteScorer>(reading_of(knobs));

@@ -125,7 +125,6 @@ ScoreRow compactor_row() {
               "exact leverage instead of a sketch; sinks and window are those of the "
               "comparison, not 8 and 4; the last stretch is not filled up",
           .budget = "uniform",
-          .phases = "prefill",
           .knobs = {},
           .make = [](const KnobValues&) -> std::unique_ptr<Scorer> {
             return std::make_unique<CompactorScorer>();

@@ -49,7 +49,6 @@ ScoreRow defensive_row() {
               "entries) x ||W_O v||_1 / its mean over the entries",
           .differences = "`defensive+global` is the paper's form in which layers compete too",
           .budget = "ada",
-          .phases = "prefill",
           .knobs = attention_knobs(Source::tail, 32),
           .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
             return std::make_unique<DefensiveScorer>(reading_of(knobs));

@@ -132,7 +132,6 @@ ScoreRow expected_row() {
               "positions",
           .differences = "",
           .budget = "uniform",
-          .phases = "prefill",
           .knobs = {{.name = "future",
                      .value = "512",
                      .min = 1,

@@ -9,7 +9,6 @@ ScoreRow full_row() {
           .formula = "",
           .differences = "",
           .budget = "",
-          .phases = "prefill",
           .knobs = {},
           .make = [](const KnobValues&) -> std::unique_ptr<Scorer> { return nullptr; }};
 }

@@ -78,7 +78,6 @@ ScoreRow h2o_row() {
               "one eviction after the prompt with every query's attention; the paper "
               "evicts at every token and does not divide",
           .budget = "uniform",
-          .phases = "prefill",
           .knobs = attention_knobs(Source::prompt, 32,
                                    {{.name = "recent",
                                      .value = "0.5",

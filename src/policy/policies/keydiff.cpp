@@ -30,7 +30,6 @@ ScoreRow keydiff_row() {
           .formula = "-cos(k, mean of k/||k||)",
           .differences = "applied once to the whole prompt, not block by block",
           .budget = "uniform",
-          .phases = "prefill, generation",
           .knobs = {},
           .make = [](const KnobValues&) -> std::unique_ptr<Scorer> {
             return std::make_unique<KeyDiffScorer>();

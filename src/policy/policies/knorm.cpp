@@ -30,7 +30,6 @@ ScoreRow knorm_row() {
           .formula = "-||k||",
           .differences = "applied to all layers; the paper leaves the first two whole",
           .budget = "uniform",
-          .phases = "prefill, generation",
           .knobs = {},
           .make = [](const KnobValues&) -> std::unique_ptr<Scorer> {
             return std::make_unique<KnormScorer>();

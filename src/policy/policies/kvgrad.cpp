@@ -52,7 +52,6 @@ ScoreRow kvgrad_row() {
               "states answer to a query's attention output, found by a backward pass; here "
               "that is 1 for all layers and queries. Prompts are repeated as for kvzip",
           .budget = "global",
-          .phases = "prefill",
           .knobs = attention_knobs(Source::repeat, 32),
           .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
             return std::make_unique<KvgradScorer>(reading_of(knobs));

@@ -29,7 +29,6 @@ ScoreRow kvzip_row() {
               "prompts over 2048 tokens are repeated in parts, as in the paper, but every "
               "part scores all entries, not those of its own part alone",
           .budget = "global",
-          .phases = "prefill",
           .knobs = attention_knobs(Source::repeat, 32),
           .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
             return std::make_unique<KvzipScorer>(reading_of(knobs));

@@ -83,7 +83,6 @@ ScoreRow lagkv_row() {
               "channel scaled to its range in the next block of `lag` entries",
           .differences = "",
           .budget = "uniform",
-          .phases = "prefill",
           .knobs = {{.name = "lag",
                      .value = "128",
                      .min = 1,

@@ -85,7 +85,6 @@ ScoreRow leverage_row() {
               "the KV heads of a layer",
           .differences = "exact leverage; the paper sketches the keys with random signs first",
           .budget = "uniform",
-          .phases = "prefill",
           .knobs = {},
           .make = [](const KnobValues&) -> std::unique_ptr<Scorer> {
             return std::make_unique<LeverageScorer>();

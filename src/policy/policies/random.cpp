@@ -47,7 +47,6 @@ ScoreRow random_row() {
           .formula = "hash(seed, layer, KV head, position), uniform in [0, 1)",
           .differences = "",
           .budget = "uniform",
-          .phases = "prefill",
           .knobs = {{.name = "seed",
                      .value = "0",
                      .min = 0,

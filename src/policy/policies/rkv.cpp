@@ -150,7 +150,6 @@ ScoreRow rkv_row() {
           "authors' code leaves out; that code takes the maximum over the group before the "
           "softmax, and where no key is alike spares the first one",
       .budget = "uniform",
-      .phases = "prefill, generation",
       .knobs = rkv_knobs(),
       .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
         return std::make_unique<RkvScorer>(reading_of(knobs),

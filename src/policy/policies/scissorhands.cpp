@@ -56,7 +56,6 @@ ScoreRow scissorhands_row() {
           "counts over the whole prompt instead of a history window; one eviction after "
           "the prompt",
       .budget = "uniform",
-      .phases = "prefill",
       .knobs = attention_knobs(Source::prompt, 32),
       .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
         return std::make_unique<ScissorhandsScorer>(reading_of(knobs));

@@ -82,7 +82,6 @@ ScoreRow sensitivity_row() {
               "the paper's sensitivity is that of the scoring position's own direct path; here it "
               "is one number a head, averaged over positions and directions, of all paths",
           .budget = "global",
-          .phases = "prefill, generation",
           .knobs = attention_knobs(Source::tail, 32),
           .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
             return std::make_unique<SensitivityScorer>(reading_of(knobs));

@@ -95,7 +95,6 @@ ScoreRow snapkv_row() {
               "where the protected window is shorter than the observed one, the entries "
               "between are scored instead of kept",
           .budget = "uniform",
-          .phases = "prefill",
           .knobs = attention_knobs(Source::tail, 32,
                                    {odd_kernel(),
                                     {.name = "pooling",

@@ -31,7 +31,6 @@ ScoreRow streaming_row() {
               "entries keep the positions they were read at, the paper renumbers them; "
               "applied once to the prompt, not at every token",
           .budget = "uniform",
-          .phases = "prefill",
           .knobs = {},
           .make = [](const KnobValues&) -> std::unique_ptr<Scorer> {
             return std::make_unique<StreamingScorer>();

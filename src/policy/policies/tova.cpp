@@ -57,7 +57,6 @@ ScoreRow tova_row() {
           "of the layer",
       .differences = "one eviction after the prompt; the paper evicts at every token",
       .budget = "uniform",
-      .phases = "prefill, generation",
       .knobs = attention_knobs(Source::tail, 1),
       .make = [](const KnobValues& knobs) -> std::unique_ptr<Scorer> {
         return std::make_unique<TovaScorer>(reading_of(knobs));

@@ -3,8 +3,8 @@
 #include <limits>
 #include <numeric>
 
-#include "base/parallel.h"
 #include "policy/protection.h"
+#include "policy/score_rows.h"
 #include "policy/value_norms.h"
 #include "policy/wrappers/wrappers.h"
 
@@ -18,26 +18,15 @@ class CriticalWrapper : public Wrapper {
 
   void rerank(Scores& scores, std::span<const int> quotas,
               const PolicyContext& context) const override {
-    const ModelShape& shape = context.cache.shape();
-    const auto bytes_of = [&](int row) {
-      return projected_value_norm_bytes(context, row / shape.n_head_kv, row % shape.n_head_kv);
+    const auto bytes = [&](int layer, int head_kv) {
+      return projected_value_norm_bytes(context, layer, head_kv);
     };
-    size_t bytes = 1;
-    for (int row = 0; row < shape.n_rows(); ++row) bytes = std::max(bytes, bytes_of(row));
-    if (bytes > context.scratch_bytes) {
-      throw Error(ErrorCode::memory, "critical needs " + std::to_string(bytes) +
-                                         " bytes of scratch, the limit is " +
-                                         std::to_string(context.scratch_bytes));
-    }
-    const int threads =
-        int(std::min(size_t(std::max(1, context.threads)), context.scratch_bytes / bytes));
-    parallel_for(shape.n_rows(), threads, [&](int row) {
-      const auto norms =
-          projected_value_norms(context, row / shape.n_head_kv, row % shape.n_head_kv);
-      rerank_row(scores.rows[size_t(row)], norms, quotas[size_t(row)],
-                 eligible_entries(context, row));
+    const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
+      const auto row = size_t(context.cache.shape().row(layer, head_kv));
+      rerank_row(scores.rows[row], projected_value_norms(context, layer, head_kv), quotas[row],
+                 eligible_entries(context, int(row)));
     });
-    scores.scratch_peak = std::max(scores.scratch_peak, bytes * size_t(threads));
+    scores.scratch_peak = std::max(scores.scratch_peak, used);
   }
 
  private:

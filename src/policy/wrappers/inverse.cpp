@@ -10,7 +10,9 @@ namespace {
 
 class InverseWrapper : public Wrapper {
  public:
-  void weigh(Plan& plan, const PolicyContext& context) const override {
+  bool weighs() const override { return true; }
+
+  void refine(Plan& plan, const Scores&, const PolicyContext& context) const override {
     for (size_t row = 0; row < plan.rows.size(); ++row) {
       weigh_row(plan.rows[row], eligible_entries(context, int(row)));
     }

@@ -9,5 +9,7 @@ WrapperRow smooth_row();
 WrapperRow chunk_row();
 WrapperRow critical_row();
 WrapperRow inverse_row();
+WrapperRow weights_row();
+WrapperRow omp_row();
 
 }  // namespace pith

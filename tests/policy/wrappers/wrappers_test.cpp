@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
+#include "support/expect_error.h"
 #include "support/one_head.h"
 #include "support/plan_checks.h"
 
@@ -41,6 +43,7 @@ class Wrappers : public testing::Test {
   }
 
   Synthetic synthetic_;
+  Synthetic twins_ = one_head({1, 1, 1, 1, 1, 1}, {0, 5, 5, -5, -5, 0});
   PolicyContext context_;
 };
 
@@ -87,6 +90,52 @@ TEST_F(Wrappers, InverseWeighsWhatWasDrawnByTheShareKept) {
 TEST_F(Wrappers, InverseAddsNothingWhereAllIsKept) {
   context_.keep_total = 6;
   EXPECT_TRUE(run_policy("random+inverse", context_).rows[0].log_weight.empty());
+}
+
+// Of the twins 1 and 2 one stays and stands for both: w minimizes (2 - w)^2 + ridge (1 - w)^2.
+TEST_F(Wrappers, WeightsLetATwinAnswerForBoth) {
+  PolicyContext context = twins_.context(5);
+  context.protection = {.sinks = 1, .window = 3};
+  for (const double ridge : {0.0, 0.2, 1.0}) {
+    std::ostringstream spec;
+    spec << "snapkv+weights(ridge=" << ridge << ")";
+    const Plan plan = run_policy(spec.str(), context);
+    EXPECT_EQ(plan.rows[0].keep, (std::vector<int32_t>{0, 2, 3, 4, 5}));
+    ASSERT_EQ(plan.rows[0].log_weight.size(), 5U);
+    EXPECT_NEAR(plan.rows[0].log_weight[1], std::log((2 + ridge) / (1 + ridge)), 1e-5);
+    for (const size_t guarded : {0U, 2U, 3U, 4U}) EXPECT_EQ(plan.rows[0].log_weight[guarded], 0);
+  }
+}
+
+// Entries 1 and 2 answer alike, and so do 3 and 4. All keys are as short, so that the score takes
+// both of the newer kind, and the pursuit one of each.
+TEST_F(Wrappers, OmpTakesWhatStandsForTheRest) {
+  PolicyContext context = twins_.context(4);
+  context.protection = {.sinks = 1, .window = 1};
+  EXPECT_EQ(run_policy("knorm", context).rows[0].keep, (std::vector<int32_t>{0, 3, 4, 5}));
+  EXPECT_EQ(run_policy("knorm+omp(forced=0)", context).rows[0].keep,
+            (std::vector<int32_t>{0, 1, 3, 5}));
+  EXPECT_EQ(run_policy("knorm+omp(forced=0.5)", context).rows[0].keep,
+            (std::vector<int32_t>{0, 1, 4, 5}));
+  EXPECT_EQ(run_policy("knorm+omp(forced=1)", context).rows[0].keep,
+            (std::vector<int32_t>{0, 3, 4, 5}));
+}
+
+/// With everything forced the pursuit has nothing to choose: the weights alone remain.
+TEST_F(Wrappers, OmpOfForcedEntriesIsWeights) {
+  const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {50, 20, 33, 41}});
+  const PolicyContext context = synthetic.context(60);
+  const Plan forced = run_policy("snapkv+omp(forced=1)", context);
+  const Plan weighted = run_policy("snapkv+weights", context);
+  for (size_t row = 0; row < forced.rows.size(); ++row) {
+    EXPECT_EQ(forced.rows[row].keep, weighted.rows[row].keep);
+    EXPECT_EQ(forced.rows[row].log_weight, weighted.rows[row].log_weight);
+  }
+}
+
+TEST_F(Wrappers, TwoPartsThatGiveWeightsAreRefused) {
+  expect_error(ErrorCode::usage, "two parts give weights",
+               [] { Policy::parse("random+inverse+weights"); });
 }
 
 /// The sum of the weights is the number of entries, whatever is kept.
