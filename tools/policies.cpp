@@ -52,7 +52,14 @@ Json policies_json() {
                         {"differences", row.differences},
                         {"knobs", knobs_json(row.knobs)}});
   }
-  return {{"policies", policies}, {"budget_rules", rules}, {"wrappers", wrappers}};
+  Json presets = Json::array();
+  for (const PresetRow& row : preset_rows()) {
+    presets.push_back({{"name", row.name}, {"summary", row.summary}, {"spec", row.spec}});
+  }
+  return {{"presets", presets},
+          {"policies", policies},
+          {"budget_rules", rules},
+          {"wrappers", wrappers}};
 }
 
 struct PoliciesSettings {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "policy/budgets/budgets.h"
+#include "policy/knobs.h"
 
 namespace pith {
 
@@ -20,7 +21,8 @@ std::span<const double> calibrated_shares() { return kKeptShares; }
 std::vector<HeadShares> head_shares(const Scores& scores, const PolicyContext& context) {
   const RowLimits limits = row_limits(context);
   const int64_t eligible = limits.most_total - limits.least_total;
-  const auto contest = global_row().make({});
+  const BudgetRow row = global_row();
+  const auto contest = row.make(resolve_knobs(row.knobs, {.name = row.name, .arguments = {}}));
   std::vector<HeadShares> out;
   for (const double kept : kKeptShares) {
     PolicyContext at = context;

@@ -38,6 +38,20 @@ const WrapperRow& find_part(const std::string& name) {
                                     ": did you mean " + nearest(name, names) + "?");
 }
 
+/// The spec with the name of a preset replaced by what it stands for.
+Spec expanded(Spec spec) {
+  const auto presets = preset_rows();
+  const auto preset = std::ranges::find(presets, spec.score.name, &PresetRow::name);
+  if (preset == presets.end()) return spec;
+  if (!spec.score.arguments.empty()) {
+    throw Error(ErrorCode::usage, preset->name + " takes no arguments: it stands for " +
+                                      preset->spec + ", which can be written out and changed");
+  }
+  Spec out = parse_spec(preset->spec);
+  out.parts.insert(out.parts.end(), spec.parts.begin(), spec.parts.end());
+  return out;
+}
+
 [[noreturn]] void bug(const std::string& spec, const std::string& what) {
   throw Error(ErrorCode::internal, spec + ": " + what);
 }
@@ -90,7 +104,7 @@ std::vector<int32_t> best_entries(const std::vector<float>& scores, const Eligib
 }  // namespace
 
 Policy Policy::parse(std::string_view text) {
-  const Spec spec = parse_spec(text);
+  const Spec spec = expanded(parse_spec(text));
   Policy policy;
   policy.row_ = &find_row(score_rows(), spec.score.name, "policy");
   const KnobValues knobs = resolve_knobs(policy.row_->knobs, spec.score);

@@ -115,18 +115,26 @@ struct BudgetRow {
   std::unique_ptr<BudgetRule> (*make)(const KnobValues&);
 };
 
+/// A name for a whole spec that is good to start from.
+struct PresetRow {
+  std::string name;
+  std::string summary;
+  std::string spec;
+};
+
 /// The registry: adding a method is one file in policies/ and one row here.
 std::span<const ScoreRow> score_rows();
 std::span<const BudgetRow> budget_rows();
 std::span<const WrapperRow> wrapper_rows();
+std::span<const PresetRow> preset_rows();
 
 /// A spec string made into a policy: score, wrappers, budget rule. `full` keeps everything.
 class Policy {
  public:
   /// Grammar: name[(knob=value,...)][+part[(knob=value,...)]]...; a part is a wrapper, applied in
-  /// the order written, or the budget rule. Throws Error(usage) with the nearest known name for an
-  /// unknown policy, part or knob, with the allowed range for a bad value, and with the reason for
-  /// parts that do not go together.
+  /// the order written, or the budget rule. The name of a preset stands for its spec. Throws
+  /// Error(usage) with the nearest known name for an unknown policy, part or knob, with the allowed
+  /// range for a bad value, and with the reason for parts that do not go together.
   static Policy parse(std::string_view spec);
 
   /// The spec with all defaults written out; parses to the same policy.

@@ -22,8 +22,18 @@ std::span<const BudgetRow> budget_rows() {
 }
 
 std::span<const WrapperRow> wrapper_rows() {
-  static const std::array rows{smooth_row(), chunk_row(), critical_row(),
+  static const std::array rows{smooth_row(),  chunk_row(),   critical_row(),
                                inverse_row(), weights_row(), omp_row()};
+  return rows;
+}
+
+std::span<const PresetRow> preset_rows() {
+  static const std::array rows{PresetRow{
+      .name = "pith",
+      .summary =
+          "what the end of the prompt looks at and its neighbours, beside entries that stand best "
+          "for all others, weighted; heads by their measured shares. One pass over the prompt",
+      .spec = "kvzip(source=tail)+smooth(kernel=21)+omp+shares"}};
   return rows;
 }
 

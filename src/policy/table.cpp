@@ -41,7 +41,11 @@ void print_knobs(std::ostream& out, const std::vector<Knob>& knobs) {
 
 std::string policies_markdown() {
   std::ostringstream out;
-  out << "| policy | keeps | score | paper | differences | budget rule | phases | knobs |\n"
+  out << "| preset | keeps | stands for |\n|---|---|---|\n";
+  for (const PresetRow& row : preset_rows()) {
+    out << "| `" << row.name << "` | " << cell(row.summary) << " | `" << row.spec << "` |\n";
+  }
+  out << "\n| policy | keeps | score | paper | differences | budget rule | phases | knobs |\n"
          "|---|---|---|---|---|---|---|---|\n";
   for (const ScoreRow& row : score_rows()) {
     out << "| `" << row.name << "` | " << cell(row.summary) << " | " << cell(row.formula) << " | "
@@ -65,7 +69,12 @@ std::string policies_markdown() {
 
 std::string policies_text() {
   std::ostringstream out;
-  out << "policies\n";
+  out << "presets\n";
+  for (const PresetRow& row : preset_rows()) {
+    out << "  " << std::left << std::setw(18) << row.name << row.summary << "\n    stands for      "
+        << row.spec << "\n";
+  }
+  out << "\npolicies\n";
   for (const ScoreRow& row : score_rows()) {
     out << "  " << std::left << std::setw(18) << row.name << row.summary << "\n    paper           "
         << or_dash(row.paper) << "\n    phases          " << phases_of(row)

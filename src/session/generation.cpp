@@ -65,7 +65,9 @@ void SessionImpl::run_observed(std::span<const int32_t> part, std::span<const in
   for (size_t i = 0; i < rows; ++i) observed[i] = int32_t(part.size() - rows + i);
   engine->run(cache, {.tokens = part, .logit_rows = logit_rows, .observe_rows = observed}, logits,
               &seen);
-  if (rows > 0) seen = seen.tail(generating->policy.needs().tail);
+  // What is older than the tail goes now and then, not at every token.
+  const auto tail = size_t(rows > 0 ? generating->policy.needs().tail : 0);
+  if (rows > 0 && seen.positions.size() > 2 * tail) seen = seen.tail(int(tail));
   note_tokens(part);
 }
 
@@ -78,8 +80,15 @@ void SessionImpl::compress_if_due() {
   const int64_t before = entries_before(generating->from), all = cache.total_entries();
   const int64_t keep = before + int64_t{asked.kept - asked.every} * model.shape().n_rows();
   if (all <= keep) return;
-  cache.apply(plan(generating->policy, keep,
-                   {.sinks = 0, .window = asked.window, .prompt = generating->from}, {}, done));
+  const int64_t of_the_prompt = done.entries_protected;
+  const Plan made =
+      plan(generating->policy, keep,
+           {.sinks = 0, .window = asked.window, .prompt = generating->from}, {}, done);
+  done.entries_protected = of_the_prompt;
+  const PhaseTimer applying;
+  cache.apply(made);
+  done.time_s.apply += applying.seconds();
+  done.cpu_s.apply += applying.cpu_seconds();
   forget_passes();
   ++done.generation.compressions;
   done.generation.entries_evicted += all - cache.total_entries();

@@ -34,6 +34,11 @@ size_t counted_entry_bytes(const CacheGeometry& geometry, bool weighed = false) 
   return geometry.entry_bytes() + sizeof(int32_t) + (weighed ? sizeof(float) : 0);
 }
 
+/// Says it once, however often it was done.
+void add_note(Receipt& receipt, const std::string& note) {
+  if (std::ranges::find(receipt.notes, note) == receipt.notes.end()) receipt.notes.push_back(note);
+}
+
 /// Indices [first, count) as a list.
 std::vector<int32_t> indices(int32_t first, size_t count) {
   std::vector<int32_t> out(count);
@@ -300,10 +305,8 @@ Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protectio
   record.time_s.select += selecting.seconds();
   record.cpu_s.select += selecting.cpu_seconds();
   record.scratch_peak = std::max(record.scratch_peak, plan.scratch_peak + held_for(need));
-  if (need.calibration) {
-    record.notes.push_back(calibration_note(options.calibration.get()));
-  }
-  record.notes.insert(record.notes.end(), plan.notes.begin(), plan.notes.end());
+  if (need.calibration) add_note(record, calibration_note(options.calibration.get()));
+  for (const std::string& note : plan.notes) add_note(record, note);
   record.entries_protected = 0;
   for (int r = 0; r < shape.n_rows(); ++r) {
     record.entries_protected += cache.length(r / shape.n_head_kv, r % shape.n_head_kv) -

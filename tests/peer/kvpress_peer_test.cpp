@@ -111,21 +111,9 @@ Session open_session(const Model& model) {
 Kept kept_by_pith(Session& session, const Policy& policy, const Protection& protection,
                   int64_t keep_total) {
   SessionImpl& impl = session.impl();
-  const ModelShape& shape = impl.model.shape();
-  const auto view = view_of(impl.cache, shape);
-  const Observation tail = impl.seen.tail(policy.needs().tail);
-  if (policy.needs().repeat) impl.repeat({});
-  const PolicyContext context{
-      .cache = *view,
-      .seen = tail,
-      .weights = *impl.model.impl()->view,
-      .protection = protection,
-      .keep_total = keep_total,
-      .threads = impl.options.threads,
-      .prompt = impl.prompt.get(),
-      .repeat = policy.needs().repeat ? *impl.repeated : std::span<const Observation>(),
-      .progress = {}};
-  return test::kept(policy.select(policy.score(context), context));
+  impl.run_passes(policy.needs(), {});
+  const PolicyInput input = impl.input_of(policy, keep_total, protection, {});
+  return test::kept(policy.select(policy.score(input.context), input.context));
 }
 
 Kept kept_by_kvpress(const json& layers) {

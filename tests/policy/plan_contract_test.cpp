@@ -13,7 +13,8 @@ namespace {
 class PlanContract : public EveryPolicy {};
 
 /// Whether a wrapper of the spec chooses by more than the scores.
-bool reselects(const std::string& spec) {
+bool reselects(const std::string& name) {
+  const std::string spec = Policy::parse(name).spec();
   return std::ranges::any_of(wrapper_rows(), [&](const WrapperRow& row) {
     return row.reselects && spec.find("+" + row.name) != std::string::npos;
   });

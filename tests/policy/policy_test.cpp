@@ -16,7 +16,7 @@ TEST(PolicyParse, WritesOutAllDefaults) {
   EXPECT_EQ(Policy::parse("snapkv").spec(),
             "snapkv(source=tail,window=32,kernel=5,pooling=avg)+uniform");
   EXPECT_EQ(Policy::parse("snapkv(pooling=max)+global").spec(),
-            "snapkv(source=tail,window=32,kernel=5,pooling=max)+global");
+            "snapkv(source=tail,window=32,kernel=5,pooling=max)+global(floor=0)");
   EXPECT_EQ(Policy::parse("random").spec(), "random(seed=0)+uniform");
   EXPECT_EQ(Policy::parse("streaming()").spec(), "streaming+uniform");
   EXPECT_EQ(Policy::parse("full").spec(), "full");

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -49,6 +50,19 @@ void check_words(const std::string& name, const std::string& summary,
   EXPECT_FALSE(summary.empty()) << name;
   EXPECT_EQ(summary.find('\n'), std::string::npos) << name;
   for (const Knob& knob : knobs) EXPECT_FALSE(knob.help.empty()) << name << " " << knob.name;
+}
+
+TEST(RegistryContract, PresetsStandForSpecs) {
+  for (const PresetRow& row : preset_rows()) {
+    check_words(row.name, row.summary, {});
+    EXPECT_EQ(std::ranges::count(score_rows(), row.name, &ScoreRow::name), 0) << row.name;
+    const Policy policy = Policy::parse(row.name);
+    EXPECT_EQ(policy.spec(), Policy::parse(row.spec).spec());
+    EXPECT_EQ(Policy::parse(policy.spec()).spec(), policy.spec());
+    expect_error(ErrorCode::usage, "stands for", [&] { Policy::parse(row.name + "(x=1)"); });
+    expect_error(ErrorCode::usage, "two budget rules",
+                 [&] { Policy::parse(row.name + "+uniform"); });
+  }
 }
 
 TEST(RegistryContract, ScoreRowsAreComplete) {
@@ -128,6 +142,8 @@ TEST(RegistryContract, SpecsParseToThemselves) {
   for (const std::string& text : evicting_specs()) {
     const std::string spec = Policy::parse(text).spec();
     EXPECT_EQ(Policy::parse(spec).spec(), spec);
+    const bool preset = std::ranges::count(preset_rows(), text, &PresetRow::name) > 0;
+    if (preset) continue;
     EXPECT_EQ(spec.find(text.substr(0, text.find_first_of("(+"))), 0U) << spec;
   }
 }

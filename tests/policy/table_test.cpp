@@ -31,7 +31,8 @@ TEST(PolicyTable, MarkdownHasARowForEachWithTheSameCells) {
     ++rows;
     EXPECT_EQ(cell_bars(line), bars) << line;
   }
-  EXPECT_EQ(rows, int(score_rows().size() + budget_rows().size() + wrapper_rows().size()));
+  EXPECT_EQ(rows, int(score_rows().size() + budget_rows().size() + wrapper_rows().size() +
+                      preset_rows().size()));
 }
 
 TEST(PolicyTable, TextNamesEveryKnobWithItsDefault) {

@@ -88,6 +88,21 @@ TEST_F(TinyGeneration, EqualsACompressionOfWhatCameSince) {
   }
 }
 
+TEST_F(TinyGeneration, TheReceiptStaysThatOfThePrompt) {
+  Session s = prompted("sensitivity");
+  const Receipt before = s.receipt();
+  s.compress_generated({.policy = "sensitivity", .kept = 40, .every = 16, .window = 8});
+  for (const int32_t token : later) s.decode(token);
+  const Receipt after = s.receipt();
+  EXPECT_EQ(after.policy, before.policy);
+  EXPECT_EQ(after.entries_kept, before.entries_kept);
+  EXPECT_EQ(after.entries_protected, before.entries_protected);
+  EXPECT_GT(after.time_s.score, before.time_s.score);
+  EXPECT_GT(after.time_s.apply, before.time_s.apply);
+  // That there is no calibration is said once, not at each of 17 compressions.
+  EXPECT_EQ(after.notes, before.notes);
+}
+
 TEST_F(TinyGeneration, ReadsTurnsThatComeAtOnce) {
   Session s = prompted();
   const int64_t before = s.receipt().entries_kept;

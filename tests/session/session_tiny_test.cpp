@@ -80,6 +80,17 @@ TEST_F(TinySession, ChunkedPrefillKeepsTheSameEntries) {
   }
 }
 
+/// Log-weights take their part of a budget in bytes.
+TEST_F(TinySession, ByteBudgetsHoldWithLogWeights) {
+  for (const char* policy : {"snapkv+weights", "snapkv+omp+global", "random+inverse"}) {
+    Session s = session();
+    s.prefill(prompt, needs_of(policy));
+    const Receipt receipt = s.compress(policy, "64KiB");
+    EXPECT_LE(receipt.bytes_kept, 64 << 10) << policy;
+    EXPECT_GT(receipt.bytes_kept, 63 << 10) << policy;
+  }
+}
+
 TEST_F(TinySession, PrefillInSeveralCallsObservesTheSameTail) {
   Session whole = compressed("snapkv", "25%");
   Session parts = session();

@@ -49,6 +49,7 @@ std::string plan_fault(const Plan& plan, const PolicyContext& context) {
 
 std::vector<std::string> evicting_specs() {
   std::vector<std::string> specs;
+  for (const PresetRow& preset : preset_rows()) specs.push_back(preset.name);
   for (const ScoreRow& score : score_rows()) {
     if (Policy::parse(score.name).keeps_all()) continue;
     for (const BudgetRow& rule : budget_rows()) specs.push_back(score.name + "+" + rule.name);

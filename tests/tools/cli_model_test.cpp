@@ -37,7 +37,7 @@ TEST(Run, AnswersOverTheCompressedCacheWithAReceipt) {
   EXPECT_EQ(receipt["entries_kept"].get<int64_t>(), full / 4);
   EXPECT_LT(receipt["resident_kept"].get<int64_t>(), receipt["resident_full"].get<int64_t>() / 2);
   EXPECT_EQ(receipt["tokens_generated"].get<int>(), 8);
-  EXPECT_THAT(receipt["policy"].get<std::string>(), HasSubstr("snapkv(window="));
+  EXPECT_THAT(receipt["policy"].get<std::string>(), HasSubstr("snapkv(source=tail,window="));
 }
 
 TEST(Run, PlainOutputKeepsTheAnswerApartFromTheReceipt) {

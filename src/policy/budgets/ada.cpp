@@ -16,10 +16,7 @@ class AdaRule : public BudgetRule {
     const ModelShape& shape = context.cache.shape();
     const RowLimits limits = row_limits(context);
     const auto equal = uniform_quotas(limits, kept_entries(limits, context.keep_total));
-    std::vector<int> least = limits.least;
-    for (size_t row = 0; row < least.size(); ++row) {
-      least[row] = std::max(least[row], int(floor_ * equal[row]));
-    }
+    const auto least = floors(limits, equal, floor_);
     std::vector<int> quotas(equal.size(), 0), heads(size_t(shape.n_head_kv));
     for (int layer = 0; layer < shape.n_layer; ++layer) {
       std::iota(heads.begin(), heads.end(), shape.row(layer, 0));
@@ -42,12 +39,7 @@ BudgetRow ada_row() {
           .paper =
               "Feng et al., Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget "
               "Allocation, arXiv 2407.11550",
-          .knobs = {{.name = "floor",
-                     .value = "0.2",
-                     .min = 0,
-                     .max = 1,
-                     .choices = {},
-                     .help = "part of an equal share that every head keeps whatever it scores"}},
+          .knobs = {floor_knob("0.2")},
           .make = [](const KnobValues& knobs) -> std::unique_ptr<BudgetRule> {
             return std::make_unique<AdaRule>(knobs.number("floor"));
           }};

@@ -59,6 +59,23 @@ void contest(const Scores& scores, const PolicyContext& context, std::span<const
   std::for_each(candidates.begin(), winners, [&](const auto& won) { ++quotas[size_t(won.row)]; });
 }
 
+std::vector<int> floors(const RowLimits& limits, std::span<const int> equal, double part) {
+  std::vector<int> least = limits.least;
+  for (size_t row = 0; row < least.size(); ++row) {
+    least[row] = std::max(least[row], int(part * equal[row]));
+  }
+  return least;
+}
+
+Knob floor_knob(const std::string& value) {
+  return {.name = "floor",
+          .value = value,
+          .min = 0,
+          .max = 1,
+          .choices = {},
+          .help = "part of an equal share that every head keeps whatever it scores"};
+}
+
 std::vector<int> proportional_quotas(std::span<const double> weights, std::span<const int> least,
                                      std::span<const int> most, int64_t total) {
   const size_t n = weights.size();

@@ -15,6 +15,13 @@ namespace pith {
 void contest(const Scores& scores, const PolicyContext& context, std::span<const int> rows,
              std::span<const int> least, int64_t total, std::vector<int>& quotas);
 
+/// Fewest entries of each row [n_rows]: its limit, or `part` of its `equal` share where that is
+/// more.
+std::vector<int> floors(const RowLimits& limits, std::span<const int> equal, double part);
+
+/// The knob of that part.
+Knob floor_knob(const std::string& value);
+
 /// Shares `total` in proportion to `weights` [n_rows], each row within its limits: what a row
 /// cannot take or needs more goes to or comes from the others in proportion. Exact total, by
 /// largest remainder.
