@@ -122,7 +122,8 @@ TEST_F(Correlate, EveryPolicyRatesEveryMask) {
 TEST_F(Correlate, HeadsThatKeepOnlyTheLastPositionsAreMeasuredToo) {
   options_.session.protection = {.sinks = 0, .window = 22};
   options_.yardstick = 30;
-  for (const double kl : run({row("a", 90, 12, 3)})[0].cost[1]) EXPECT_GT(kl, 0);
+  const auto results = run({row("a", 90, 12, 3)});
+  for (const double kl : results[0].cost[1]) EXPECT_GT(kl, 0);
 }
 
 /// Of 50 generated entries a head the newest 10 stay and half of the others; nothing of the prompt
