@@ -14,8 +14,8 @@ using Map = Eigen::Map<const RowMatrix<T>>;
 /// Bucket b takes the queries b, b + buckets, .. with these signs.
 std::vector<int> random_signs(int queries, uint32_t seed) {
   std::mt19937 random(seed);
-  std::vector<int> signs;
-  for (int q = 0; q < queries; ++q) signs.push_back((random() & 1U) != 0 ? 1 : -1);
+  std::vector<int> signs(size_t(queries), 0);
+  for (int& sign : signs) sign = (random() & 1U) != 0 ? 1 : -1;
   return signs;
 }
 
