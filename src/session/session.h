@@ -34,6 +34,10 @@ struct Generating {
   int32_t from = 0, checked = 0;
 };
 
+/// Bytes of one entry as budgets count them: key, value, position and, where the policy gives one,
+/// log-weight.
+size_t counted_entry_bytes(const CacheGeometry& geometry, bool weighed = false);
+
 /// Throws what Session::compress_generated does.
 void check_generation(const Policy& policy, const GenerationOptions& options);
 

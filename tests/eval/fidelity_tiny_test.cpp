@@ -6,6 +6,7 @@
 #include "eval/fidelity.h"
 #include "eval/metrics.h"
 #include "support/expect_error.h"
+#include "support/fidelity_rows.h"
 #include "support/tiny_model.h"
 
 namespace pith {
@@ -14,13 +15,7 @@ namespace {
 constexpr int kVocab = 64;
 
 FidelityRow row(const std::string& id, int context, int continuation, int seed) {
-  FidelityRow r;
-  r.id = id;
-  r.kind = "text";
-  for (int i = 0; i < context; ++i) r.context.push_back((i * i + 7 * i + seed) % kVocab);
-  for (int i = 0; i < continuation; ++i) r.continuation.push_back((5 * i + seed) % kVocab);
-  r.score.assign(size_t(continuation), 1);
-  return r;
+  return test::arithmetic_row(id, context, continuation, seed, kVocab);
 }
 
 class Fidelity : public ::testing::Test {
