@@ -84,6 +84,21 @@ std::string tightest_sentence(const PageData& data) {
   return text + ".";
 }
 
+/// " The rows do not tell it from a, b." where the next one's error reaches the winner's; else
+/// empty.
+std::string ties_sentence(const PageData& data, const std::string& winner) {
+  std::string names;
+  for (const std::string& budget : data.budgets) {
+    const Outcome out = outcome_at(data, budget);
+    if (out.second == nullptr || out.best->label != winner) continue;
+    const std::string& next = out.second->label;
+    if (!(ratio_of(*out.best, *out.second).hi >= 1) || names.find(next) != std::string::npos)
+      continue;
+    names += (names.empty() ? "" : ", ") + next;
+  }
+  return names.empty() ? "" : " The rows do not tell it from " + names + ".";
+}
+
 }  // namespace
 
 std::string verdict_text(const PageData& data) {
@@ -101,7 +116,9 @@ std::string verdict_text(const PageData& data) {
   if (n > 1 && most->second < n) {
     text += " at " + std::to_string(most->second) + " of " + std::to_string(n) + " budgets";
   }
-  return text + ". " + (outcome_at(data, data.budgets.back()).best ? tightest_sentence(data) : "");
+  text += "." + ties_sentence(data, most->first);
+  if (outcome_at(data, data.budgets.back()).best != nullptr) text += " " + tightest_sentence(data);
+  return text;
 }
 
 std::string verdict_table(const PageData& data) {

@@ -15,15 +15,16 @@ namespace pith {
 
 namespace {
 
-template <class Row>
-const Row& find_row(std::span<const Row> rows, const std::string& name, const std::string& what) {
+/// The score of that name; an error names the nearest score or preset.
+const ScoreRow& find_score(const std::string& name) {
   std::vector<std::string> names;
-  for (const Row& row : rows) {
+  for (const PresetRow& row : preset_rows()) names.push_back(row.name);
+  for (const ScoreRow& row : score_rows()) {
     if (row.name == name) return row;
     names.push_back(row.name);
   }
-  throw Error(ErrorCode::usage, "unknown " + what + " " + quote(name) + ": did you mean " +
-                                    nearest(name, names) + "?");
+  throw Error(ErrorCode::usage,
+              "unknown policy " + quote(name) + ": did you mean " + nearest(name, names) + "?");
 }
 
 /// The wrapper of that name; an error names the nearest wrapper or budget rule.
@@ -106,7 +107,7 @@ std::vector<int32_t> best_entries(const std::vector<float>& scores, const Eligib
 Policy Policy::parse(std::string_view text) {
   const Spec spec = expanded(parse_spec(text));
   Policy policy;
-  policy.row_ = &find_row(score_rows(), spec.score.name, "policy");
+  policy.row_ = &find_score(spec.score.name);
   const KnobValues knobs = resolve_knobs(policy.row_->knobs, spec.score);
   policy.scorer_ = policy.row_->make(knobs);
   policy.spec_ = spec_text(policy.row_->name, policy.row_->knobs, knobs);

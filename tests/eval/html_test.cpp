@@ -74,6 +74,13 @@ TEST(Html, SaysWhichPolicyWins) {
   EXPECT_THAT(page, HasSubstr("25 % less than snapkv."));
 }
 
+TEST(Html, NamesWhatTheWinnerIsLevelWith) {
+  FidelityReport report = sample_report();
+  report.results[4].rows[0].kl = {0.1, 0.1};  // snapkv at 5%: better on one row, worse on the other
+  EXPECT_THAT(to_html(report), HasSubstr("at every budget. The rows do not tell it from snapkv. "));
+  EXPECT_THAT(to_html(sample_report()), Not(HasSubstr("do not tell")));
+}
+
 TEST(Html, ReferencesAreShownButNeverChosen) {
   const std::string page = to_html(sample_report());
   EXPECT_THAT(page, HasSubstr("class=\"muted dash"));

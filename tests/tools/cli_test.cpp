@@ -42,6 +42,7 @@ TEST(CommandLine, UnknownWordsGetTheNearestName) {
 TEST(CommandLine, BadPoliciesAreWrongUsage) {
   expect_failure(2, "snapkv", "run -p x --policy snapvk");
   expect_failure(2, "snapkv", "compare -f x --policy snapvk");
+  expect_failure(2, "did you mean pith?", "run -p x --policy pit");
   expect_failure(2, "window", "run -p x --policy 'snapkv(widnow=3)'");
   expect_failure(2, "full evicts nothing", "correlate -f x --policy full");
   expect_failure(2, "snapkv", "run -p x --policy 'snapkv('");
