@@ -105,6 +105,8 @@ void add_correlate(CLI::App& tool, const std::string& command_line) {
       ->capture_default_str();
   command.add_option("--budget", options.budgets, "what the masks keep, in turn")
       ->capture_default_str();
+  command.add_flag("--own", options.own,
+                   "predict along what the full cache would say, not along the row's continuation");
   command
       .add_option("--yardstick", options.yardstick,
                   "also measure the KL at so many last prompt positions; 0: none")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/argmax.h"
 #include "eval/eviction_masks.h"
 #include "eval/fidelity.h"
 #include "eval/metrics.h"
@@ -16,11 +17,11 @@ namespace {
 void check_rows(std::span<const FidelityRow> rows, const CorrelateOptions& options) {
   for (const FidelityRow& row : rows) {
     const size_t scored = scored_positions(row).size();
-    if (scored < size_t(options.positions)) {
+    if (!options.own && scored < size_t(options.positions)) {
       throw Error(ErrorCode::usage, "row " + row.id + " has " + std::to_string(scored) +
                                         " scored positions, and the mean is over " +
                                         std::to_string(options.positions) +
-                                        ": ask for fewer, or leave it out");
+                                        ": ask for fewer, leave it out, or use --own");
     }
     if (row.context.size() <= size_t(options.yardstick)) {
       throw Error(ErrorCode::usage, "row " + row.id + " has a context of " +
@@ -55,10 +56,7 @@ class Window {
  public:
   Window(const Model& model, const FidelityRow& row, const CorrelateOptions& options,
          const std::vector<Policy>& policies, const Progress& progress)
-      : options_(options),
-        policies_(policies),
-        row_(first_scored(row, options.positions)),
-        base_(model, options.session) {
+      : options_(options), policies_(policies), row_(row), base_(model, options.session) {
     Needs needs{.tail = options.yardstick};
     for (const Policy& policy : policies) needs = needs | policy.needs();
     constexpr double kPrefill = 0.5;
@@ -66,6 +64,7 @@ class Window {
     base_.impl().run_passes(needs, part_of(progress, kPrefill, 1));
     for (const std::string& budget : options.budgets) kept_.push_back(kept_by(budget));
     protection_ = protection();
+    row_ = options.own ? own_continuation(row) : first_scored(row, options.positions);
     Session full = base_.fork();
     full_logits_ = scored_logits(full, row_);
   }
@@ -125,6 +124,15 @@ class Window {
   }
 
  private:
+  /// The row with what the full cache says after it.
+  FidelityRow own_continuation(FidelityRow row) {
+    const auto n_vocab = size_t(base_.model().shape().n_vocab);
+    const int32_t first = argmax(std::span(base_.impl().seen.logits).last(n_vocab));
+    row.continuation = greedy_tokens(base_.fork(), first, options_.positions, false);
+    row.score.assign(row.continuation.size(), 1);
+    return row;
+  }
+
   int64_t kept_by(const std::string& text) {
     const Budget budget = Budget::parse(text);
     const SessionImpl& session = base_.impl();

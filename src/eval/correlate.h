@@ -18,6 +18,9 @@ struct CorrelateOptions {
   SessionOptions session = {};
   int masks = 256;
   int positions = 64;  ///< first scored positions of each row over which KL is averaged
+  /// Predictions along what the full cache itself would say, greedily, in place of the row's
+  /// continuation.
+  bool own = false;
   /// Last prompt positions at which the KL is measured as well, after an eviction before them; 0:
   /// none.
   int yardstick = 32;
@@ -46,11 +49,11 @@ std::vector<std::string> rated_policies(std::span<const std::string> specs,
 /// 1). For each row: the context is read once, eviction masks are drawn (see draw_masks; makers are
 /// the policies that do not draw at random), each policy says what it thinks of each mask
 /// (Policy::mask_costs), and each mask is applied to a fork, which reads the row's continuation,
-/// teacher-forced. All masks protect the same entries: those that fit the smallest budget, or, in
-/// rows with `prompt_tokens`, the prompt and the newest ones as in run_fidelity. Throws
-/// Error(usage) for a budget that keeps everything, for a row with fewer scored positions than
-/// asked for or no more context than the yardstick takes, and Error(interrupted) where `progress`
-/// says so; rows before it have reached the sink.
+/// teacher-forced, or what the full cache would say. All masks protect the same entries: those that
+/// fit the smallest budget, or, in rows with `prompt_tokens`, the prompt and the newest ones as in
+/// run_fidelity. Throws Error(usage) for a budget that keeps everything, for a row with fewer
+/// scored positions than asked for or no more context than the yardstick takes, and
+/// Error(interrupted) where `progress` says so; rows before it have reached the sink.
 void run_correlate(const Model& model, std::span<const FidelityRow> rows,
                    const CorrelateOptions& options,
                    const std::function<void(RowCorrelation&&)>& sink,

@@ -37,15 +37,6 @@ void fill_metrics(RowFidelity& result, std::span<const PredictionChange> changes
   result.mean_squared_dp = squared / followed;
 }
 
-/// Greedy continuation of `count` tokens, the first of which is given; shorter at an end token.
-std::vector<int32_t> greedy(Session session, int32_t token, int count) {
-  std::vector<int32_t> tokens{token};
-  while (int(tokens.size()) < count && !session.model().is_end(tokens.back())) {
-    tokens.push_back(argmax(session.decode(tokens.back())));
-  }
-  return tokens;
-}
-
 std::optional<int> first_difference(std::span<const int32_t> a, std::span<const int32_t> b) {
   const auto [at, other] = std::ranges::mismatch(a, b);
   if (at == a.end() && other == b.end()) return std::nullopt;
@@ -97,7 +88,7 @@ class RowRun {
     if (options.diverge > 0) {
       const auto n_vocab = size_t(model.shape().n_vocab);
       first_token_ = argmax(std::span(base_.impl().seen.logits).last(n_vocab));
-      full_greedy_ = greedy(base_.fork(), first_token_, options.diverge);
+      full_greedy_ = greedy_tokens(base_.fork(), first_token_, options.diverge, true);
     }
   }
 
@@ -110,7 +101,7 @@ class RowRun {
     result.receipt = compress(session, cell, progress);
     if (picture) result.kept = picture_of(session.impl().cache, base_.model().shape());
     if (options_.diverge > 0) {
-      const auto own = greedy(session.fork(), first_token_, options_.diverge);
+      const auto own = greedy_tokens(session.fork(), first_token_, options_.diverge, true);
       result.divergence = first_difference(full_greedy_, own);
     }
     fill_metrics(result, changes(scored_logits(session, row_)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/argmax.h"
 #include "base/parallel.h"
 #include "eval/metrics.h"
 
@@ -35,6 +36,14 @@ std::vector<float> scored_logits(Session& session, const FidelityRow& row) {
     }
   }
   return kept;
+}
+
+std::vector<int32_t> greedy_tokens(Session session, int32_t first, int count, bool stop) {
+  std::vector<int32_t> tokens{first};
+  while (int(tokens.size()) < count && !(stop && session.model().is_end(tokens.back()))) {
+    tokens.push_back(argmax(session.decode(tokens.back())));
+  }
+  return tokens;
 }
 
 std::vector<double> kl_by_position(std::span<const float> full, std::span<const float> other,

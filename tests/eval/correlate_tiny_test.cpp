@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "eval/correlate.h"
@@ -52,6 +53,24 @@ class Correlate : public ::testing::Test {
                             .positions = 12,
                             .yardstick = 8};
 };
+
+TEST_F(Correlate, PredictsAlongTheFullCachesOwnWords) {
+  options_.own = true;
+  FidelityRow r = row("a", 90, 2, 3);  // far fewer than 12 scored positions
+  const RowCorrelation own = run({r})[0];
+  Session session(model_, options_.session);
+  const std::span context(r.context);
+  session.prefill(context.first(89));
+  std::span<const float> next = session.decode(context.back());
+  r.continuation.clear();
+  while (r.continuation.size() < 12) {
+    r.continuation.push_back(int32_t(std::ranges::max_element(next) - next.begin()));
+    next = session.decode(r.continuation.back());
+  }
+  r.score.assign(12, 1);
+  options_.own = false;
+  EXPECT_EQ(own.kl, run({r})[0].kl);
+}
 
 TEST_F(Correlate, AgreesWithTheProtocolStepByStep) {
   FidelityRow r = row("a", 90, 40, 3);
