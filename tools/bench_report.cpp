@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "break_even.h"
 #include "eval/metrics.h"
 #include "eval/receipt_json.h"
 #include "eval/text_table.h"
@@ -11,6 +12,9 @@ namespace pith::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Generated tokens that the whole of a run is shown for.
+constexpr int kAnswerTokens = 512;
 
 double wall(const PhaseSamples& phase) { return quantile(phase.wall_s, 0.5); }
 double cpu(const PhaseSamples& phase) { return quantile(phase.cpu_s, 0.5); }
@@ -88,6 +92,39 @@ std::string ratios_table(const BenchReport& report) {
   return any ? "\nspeed relative to libllama (above 1: faster)\n" + table.text() : std::string();
 }
 
+/// When a compressed cache has paid for itself.
+std::string break_even_table(const BenchReport& report) {
+  const std::string answer = std::to_string(kAnswerTokens);
+  TextTable table({"ctx", "policy", "budget", "costs ms", "saves ms/token", "pays from token",
+                   "prompt + " + answer + " tokens s", "full cache s"},
+                  4);
+  const auto evens = break_evens(report.results);
+  for (const BreakEven& e : evens) {
+    table.add({std::to_string(e.result->ctx), e.result->policy, e.result->budget,
+               fixed(1e3 * e.extra_s, 1), fixed(1e3 * (e.full_token_s - e.token_s), 2),
+               e.tokens() ? std::to_string(*e.tokens()) : "never",
+               fixed(e.end_to_end_s(kAnswerTokens), 2),
+               fixed(e.full_end_to_end_s(kAnswerTokens), 2)});
+  }
+  return evens.empty() ? std::string() : "\nbreak-even against the full cache\n" + table.text();
+}
+
+Json break_even_json(const BenchReport& report) {
+  Json out = Json::array();
+  for (const BreakEven& e : break_evens(report.results)) {
+    out.push_back({{"ctx", e.result->ctx},
+                   {"policy", e.result->policy},
+                   {"budget", e.result->budget},
+                   {"extra_ms", 1e3 * e.extra_s},
+                   {"saved_ms_per_token", 1e3 * (e.full_token_s - e.token_s)},
+                   {"tokens", e.tokens() ? Json(*e.tokens()) : Json()},
+                   {"answer_tokens", kAnswerTokens},
+                   {"end_to_end_s", e.end_to_end_s(kAnswerTokens)},
+                   {"full_end_to_end_s", e.full_end_to_end_s(kAnswerTokens)}});
+  }
+  return out;
+}
+
 }  // namespace
 
 Json to_json(const BenchReport& report) {
@@ -102,13 +139,14 @@ Json to_json(const BenchReport& report) {
           {"machine", to_json(this_machine())},
           {"memory_bandwidth", report.bandwidth},
           {"results", results},
-          {"peers", peers}};
+          {"peers", peers},
+          {"break_even", break_even_json(report)}};
 }
 
 std::string to_table(const BenchReport& report) {
   return "memory bandwidth with " + std::to_string(report.threads) +
          " threads: " + fixed(report.bandwidth / 1e9, 1) + " GB/s\n\n" + phases_table(report) +
-         ratios_table(report);
+         break_even_table(report) + ratios_table(report);
 }
 
 }  // namespace pith::tools

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "support/packaged_model.h"
@@ -117,6 +119,28 @@ TEST(Compare, WritesFiguresForEveryPolicy) {
   EXPECT_THAT(result.out, HasSubstr("snapkv"));
 }
 
+/// Ctrl-C after some of the rows: every output holds those, and says so.
+TEST(Compare, WhatIsDoneWhenItIsStoppedIsKept) {
+  std::string row = R"({"id":"r","kind":"text","context_ids":[1)", rows;
+  for (int id = 1000; id < 1200; ++id) row += "," + std::to_string(id);
+  row += R"(],"continuation_ids":[5,6,7,8],"score":[1,1,1,1]})";
+  for (int i = 0; i < 60; ++i) rows += row + "\n";
+  const test::TempFile in(rows, ".jsonl"), out({}, ".json"), html({}, ".html"), err({}, ".err");
+  const auto result =
+      test::run_tool(with_model("compare") + " --rows " + in.path() + " --policy snapkv --json " +
+                     out.path() + " --html " + html.path() + " 2>" + err.path() +
+                     " & tool=$!; until grep -Eq ' [1-9][0-9]*%' " + err.path() +
+                     " || ! kill -0 $tool; do sleep .1; done; kill -INT $tool; wait $tool");
+  EXPECT_EQ(result.exit_code, 1);
+  const json report = json::parse(test::read_file(out.path()));
+  const size_t done = report["results"][0]["per_row"].size();
+  EXPECT_GT(done, 0U);
+  EXPECT_LT(done, 60U);
+  const std::string note = "stopped after " + std::to_string(done) + " of 60 rows";
+  EXPECT_THAT(test::read_file(html.path()), HasSubstr(note));
+  EXPECT_THAT(result.out, HasSubstr(note));
+}
+
 TEST(Compare, RowsOfAnotherVocabularyAreNamed) {
   const test::TempFile rows(
       R"({"id":"a","kind":"text","context_ids":[1],"continuation_ids":[99999],"score":[1]})",
@@ -150,6 +174,20 @@ TEST(Bench, TimesEveryPhaseBesideThePeer) {
   }
   EXPECT_THAT(phases, ::testing::IsSupersetOf({"prefill", "score", "select", "apply", "decode"}));
   EXPECT_EQ(report["peers"].size(), 4U);
+  EXPECT_THAT(result.out, HasSubstr("pays from token"));
+  ASSERT_EQ(report["break_even"].size(), 1U);
+  std::map<std::string, double> own, full;
+  for (const json& r : report["results"])
+    (r["policy"] == "full" ? full : own)[r["phase"]] = r["wall_ms"];
+  const json& even = report["break_even"][0];
+  EXPECT_NEAR(even["extra_ms"], own["score"] + own["select"] + own["apply"], 1e-6);
+  EXPECT_NEAR(even["saved_ms_per_token"], (full["decode"] - own["decode"]) / 4, 1e-6);
+  const double saved = even["saved_ms_per_token"];
+  EXPECT_EQ(even["tokens"].is_null(), saved <= 0);
+  const double tokens = std::ceil(even["extra_ms"].get<double>() / saved);
+  if (saved > 0) {
+    EXPECT_EQ(even["tokens"], tokens);
+  }
 }
 
 }  // namespace
