@@ -15,19 +15,19 @@ class OmpWrapper : public Wrapper {
   explicit OmpWrapper(const KnobValues& knobs)
       : weighting_(knobs), forced_(knobs.number("forced")) {}
 
-  Needs needs() const override { return weighting_.needs(); }
+  Needs needs() const override { return weighting_.queries().needs(); }
   bool weighs() const override { return true; }
 
   void refine(Plan& plan, const Scores& scores, const PolicyContext& context) const override {
     const auto bytes = [&](int layer, int head_kv) {
-      return weighting_.bytes(context, layer, head_kv);
+      return weighting_.queries().bytes(context, layer, head_kv);
     };
     const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
       const int row = context.cache.shape().row(layer, head_kv);
       const Eligible eligible = eligible_entries(context, row);
       const auto chosen = eligible_of(plan.rows[size_t(row)], eligible);
       if (chosen.empty() || int(chosen.size()) == eligible.count()) return;
-      const Features features = weighting_.features(context, layer, head_kv);
+      const Features features = weighting_.queries().features(context, layer, head_kv);
       const auto support = choose(features, eligible, chosen, scores.rows[size_t(row)]);
       weighting_.write(features, eligible, support, plan.rows[size_t(row)]);
     });

@@ -28,25 +28,17 @@ auto sum_of_eligible(const Features& features, const Eligible& eligible) {
 
 }  // namespace
 
-Weighting::Weighting(const KnobValues& knobs)
-    : readings_(readings_of(knobs.choice("queries"))),
-      fit_{.ridge = knobs.number("ridge"), .sweeps = 8},
-      buckets_(knobs.integer("buckets")) {}
+ServedQueries::ServedQueries(const KnobValues& knobs)
+    : readings_(readings_of(knobs.choice("queries"))), buckets_(knobs.integer("buckets")) {}
 
-std::vector<Knob> Weighting::knobs() {
+std::vector<Knob> ServedQueries::knobs(const std::string& buckets) {
   return {{.name = "queries",
            .value = "both",
            .choices = {"both", "tail", "future", "repeat"},
            .help = "what the weights serve: the last 32 positions, queries of the prompt moved "
                    "behind it, both, or those moved and a repeat pass"},
-          {.name = "ridge",
-           .value = "0.2",
-           .min = 0,
-           .max = 100,
-           .choices = {},
-           .help = "pull of every weight towards 1"},
           {.name = "buckets",
-           .value = "32",
+           .value = buckets,
            .min = 1,
            .max = 256,
            .integer = true,
@@ -54,33 +46,51 @@ std::vector<Knob> Weighting::knobs() {
            .help = "size of the sketch of the queries"}};
 }
 
-Needs Weighting::needs() const {
+Needs ServedQueries::needs() const {
   Needs needs;
   for (const Reading& reading : readings_) needs = needs | reading.needs();
   return needs;
 }
 
-Features Weighting::features(const PolicyContext& context, int layer, int head_kv) const {
+Features ServedQueries::features(const PolicyContext& context, int layer, int head_kv) const {
   return response_features(context, readings_, layer, head_kv, buckets_);
 }
 
-size_t Weighting::bytes(const PolicyContext& context, int layer, int head_kv) const {
+size_t ServedQueries::bytes(const PolicyContext& context, int layer, int head_kv) const {
   return response_feature_bytes(context, readings_, layer, head_kv, buckets_);
+}
+
+Weighting::Weighting(const KnobValues& knobs)
+    : queries_(knobs), fit_{.ridge = knobs.number("ridge"), .sweeps = 8} {}
+
+std::vector<Knob> Weighting::knobs() {
+  auto knobs = ServedQueries::knobs();
+  knobs.insert(knobs.begin() + 1, {.name = "ridge",
+                                   .value = "0.2",
+                                   .min = 0,
+                                   .max = 100,
+                                   .choices = {},
+                                   .help = "pull of every weight towards 1"});
+  return knobs;
 }
 
 void Weighting::write(const Features& features, const Eligible& eligible, std::vector<int> support,
                       RowPlan& row) const {
   std::ranges::sort(support);
-  const auto weights =
+  const auto fitted =
       measure::fit_weights<float>(features, sum_of_eligible(features, eligible), support, fit_);
-  const auto length = int32_t(features.rows());
+  const std::vector<double> weights(fitted.begin(), fitted.end());
+  write_support(eligible, int(features.rows()), support, weights, row);
+}
+
+void write_support(const Eligible& eligible, int length, std::span<const int> support,
+                   std::span<const double> weights, RowPlan& row) {
   row.keep.clear();
-  row.log_weight.clear();
   for (int32_t i = 0; i < eligible.first; ++i) row.keep.push_back(i);
   row.keep.insert(row.keep.end(), support.begin(), support.end());
   for (int32_t i = eligible.last; i < length; ++i) row.keep.push_back(i);
   row.log_weight.assign(size_t(eligible.first), 0);
-  for (const float weight : weights) row.log_weight.push_back(std::log(weight));
+  for (const double weight : weights) row.log_weight.push_back(float(std::log(weight)));
   row.log_weight.resize(row.keep.size(), 0);
 }
 

@@ -9,17 +9,32 @@
 
 namespace pith {
 
-/// What the wrappers that fit log-weights share: the queries that the weights are to serve, and how
-/// the fit is done (The risk of KV cache compression, arXiv 2607.01520).
+/// The queries that what stays is to serve, and the entries' response profiles to them.
+class ServedQueries {
+ public:
+  explicit ServedQueries(const KnobValues& knobs);
+
+  /// `buckets`: default size of the sketch.
+  static std::vector<Knob> knobs(const std::string& buckets = "32");
+
+  Needs needs() const;
+  Features features(const PolicyContext& context, int layer, int head_kv) const;
+  size_t bytes(const PolicyContext& context, int layer, int head_kv) const;
+
+ private:
+  std::vector<Reading> readings_;
+  int buckets_;
+};
+
+/// What the wrappers that fit log-weights share (The risk of KV cache compression, arXiv
+/// 2607.01520).
 class Weighting {
  public:
   explicit Weighting(const KnobValues& knobs);
 
   static std::vector<Knob> knobs();
 
-  Needs needs() const;
-  Features features(const PolicyContext& context, int layer, int head_kv) const;
-  size_t bytes(const PolicyContext& context, int layer, int head_kv) const;
+  const ServedQueries& queries() const { return queries_; }
 
   /// Makes `row` keep the protected entries and `support` of the eligible ones, in any order, with
   /// the log-weights that fit best.
@@ -27,10 +42,14 @@ class Weighting {
              RowPlan& row) const;
 
  private:
-  std::vector<Reading> readings_;
+  ServedQueries queries_;
   measure::FitOptions fit_;
-  int buckets_;
 };
+
+/// Makes `row` of `length` entries keep the protected ones and `support` of the eligible ones,
+/// ascending, whose masses are multiplied by `weights`.
+void write_support(const Eligible& eligible, int length, std::span<const int> support,
+                   std::span<const double> weights, RowPlan& row);
 
 /// Entries of `keep` that are eligible.
 std::vector<int> eligible_of(const RowPlan& row, const Eligible& eligible);

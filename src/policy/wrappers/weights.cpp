@@ -12,19 +12,19 @@ class WeightsWrapper : public Wrapper {
  public:
   explicit WeightsWrapper(const KnobValues& knobs) : weighting_(knobs) {}
 
-  Needs needs() const override { return weighting_.needs(); }
+  Needs needs() const override { return weighting_.queries().needs(); }
   bool weighs() const override { return true; }
 
   void refine(Plan& plan, const Scores&, const PolicyContext& context) const override {
     const auto bytes = [&](int layer, int head_kv) {
-      return weighting_.bytes(context, layer, head_kv);
+      return weighting_.queries().bytes(context, layer, head_kv);
     };
     const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
       const int row = context.cache.shape().row(layer, head_kv);
       const Eligible eligible = eligible_entries(context, row);
       const auto support = eligible_of(plan.rows[size_t(row)], eligible);
       if (support.empty() || int(support.size()) == eligible.count()) return;
-      weighting_.write(weighting_.features(context, layer, head_kv), eligible, support,
+      weighting_.write(weighting_.queries().features(context, layer, head_kv), eligible, support,
                        plan.rows[size_t(row)]);
     });
     plan.scratch_peak = std::max(plan.scratch_peak, used);

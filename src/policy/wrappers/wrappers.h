@@ -11,5 +11,9 @@ WrapperRow critical_row();
 WrapperRow inverse_row();
 WrapperRow weights_row();
 WrapperRow omp_row();
+WrapperRow pps_row();
+WrapperRow rounding_row();
+WrapperRow tree_row();
+WrapperRow clusters_row();
 
 }  // namespace pith

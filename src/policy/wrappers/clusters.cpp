@@ -1,0 +1,40 @@
+#include "policy/wrappers/reducing.h"
+#include "policy/wrappers/wrappers.h"
+
+namespace pith {
+
+namespace {
+
+class ClustersWrapper : public ReducingWrapper {
+ protected:
+  measure::Support reduce(Task& task) const override {
+    const auto points = key_value_points(task.context, task.layer, task.head_kv, task.eligible);
+    const auto masses = masses_of(task.context, task.layer, task.head_kv, task.eligible);
+    return measure::cluster_support(points, masses, task.count);
+  }
+
+  size_t bytes(const PolicyContext& context, int layer, int head_kv) const override {
+    return key_value_bytes(context, layer, head_kv);
+  }
+};
+
+}  // namespace
+
+WrapperRow clusters_row() {
+  return {.name = "clusters",
+          .summary =
+              "of each of many cells of equal mass the middle entry, standing for the cell; knows "
+              "no queries",
+          .paper = "The risk of KV cache compression, arXiv 2607.01520",
+          .formula =
+              "cells as in `tree`, as many as entries stay; the member nearest to a cell's mean "
+              "carries its mass",
+          .differences = "",
+          .knobs = {},
+          .make = [](const KnobValues&) -> std::unique_ptr<Wrapper> {
+            return std::make_unique<ClustersWrapper>();
+          },
+          .reselects = true};
+}
+
+}  // namespace pith

@@ -1,0 +1,43 @@
+#include "policy/wrappers/reducing.h"
+#include "policy/wrappers/wrappers.h"
+
+namespace pith {
+
+namespace {
+
+class TreeWrapper : public ReducingWrapper {
+ public:
+  explicit TreeWrapper(const KnobValues& knobs) : ReducingWrapper(seed_of(knobs)) {}
+
+ protected:
+  measure::Support reduce(Task& task) const override {
+    const auto points = key_value_points(task.context, task.layer, task.head_kv, task.eligible);
+    const auto masses = masses_of(task.context, task.layer, task.head_kv, task.eligible);
+    return measure::tree_support(points, masses, task.count, task.random);
+  }
+
+  size_t bytes(const PolicyContext& context, int layer, int head_kv) const override {
+    return key_value_bytes(context, layer, head_kv);
+  }
+};
+
+}  // namespace
+
+WrapperRow tree_row() {
+  return {.name = "tree",
+          .summary =
+              "entries drawn evenly over where keys and values lie, each standing for its share; "
+              "knows no queries",
+          .paper = "The risk of KV cache compression, arXiv 2607.01520",
+          .formula =
+              "cells of [centred key; value / 2] cut at the midpoint of their mass along their "
+              "leading direction; systematic draw along the leaves, log-weight log(1/chance)",
+          .differences = "",
+          .knobs = {ReducingWrapper::seed_knob()},
+          .make = [](const KnobValues& knobs) -> std::unique_ptr<Wrapper> {
+            return std::make_unique<TreeWrapper>(knobs);
+          },
+          .reselects = true};
+}
+
+}  // namespace pith
