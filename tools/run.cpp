@@ -29,10 +29,16 @@ struct RunSettings {
   int limit = 256;
   bool interactive = false, json = false, query_aware = false, no_template = false;
   bool ignore_end = false;
+  bool stream = false;  ///< compress while reading
 };
+
+/// What reads a prompt that is compressed on the way, unless another is asked for.
+constexpr const char* kStreamPolicy = "pith-stream";
 
 /// Policies that were not asked for are the defaults of their phase.
 void fill_policies(RunSettings& s) {
+  if (s.stream && s.generation.every == 0) s.generation.every = GenerationOptions().every;
+  if (s.stream) s.generation.policy = kStreamPolicy;
   if (!s.policy.empty()) s.generation.policy = s.policy;
   if (s.policy.empty()) s.policy = kDefaultPolicy;
 }
@@ -58,6 +64,14 @@ std::optional<std::string> next_message() {
     if (!std::getline(std::cin, message) || interrupted()) return std::nullopt;
   }
   return message;
+}
+
+/// Reads the part before the cut in a cache that never holds more than its bound.
+void read_in_blocks(Session& session, const Prompt& prompt, const RunSettings& settings) {
+  session.compress_generated(settings.generation);
+  if (prompt.compressed.empty()) return;
+  ProgressBar bar("reading " + std::to_string(prompt.compressed.size()) + " tokens in blocks");
+  session.prefill(prompt.compressed, {}, bar.callback());
 }
 
 /// Reads the part before the cut and compresses it.
@@ -125,10 +139,14 @@ void run(RunSettings settings, const std::string& command_line) {
   use_calibration(model, {&settings.policy, 1}, settings.session.no_calibrate, options);
   Session session(model, options);
   const Sampler refuses_bad_options(vocab, settings.sampler);
-  session.impl().check_budget(Policy::parse(settings.policy), Budget::parse(settings.budget),
-                              int64_t(prompt.compressed.size()));
-  read_and_compress(session, prompt, settings);
-  if (settings.generation.every > 0) session.compress_generated(settings.generation);
+  if (settings.stream) {
+    read_in_blocks(session, prompt, settings);
+  } else {
+    session.impl().check_budget(Policy::parse(settings.policy), Budget::parse(settings.budget),
+                                int64_t(prompt.compressed.size()));
+    read_and_compress(session, prompt, settings);
+    if (settings.generation.every > 0) session.compress_generated(settings.generation);
+  }
 
   Generator generator(session, settings.sampler, settings.ignore_end, [&](std::string_view text) {
     if (!settings.json) show_text(text);
@@ -187,6 +205,11 @@ void add_run(CLI::App& tool, const std::string& command_line) {
                   "with --every: most generated entries kept, on average a layer and KV head")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
+  command.add_flag("--stream", settings->stream,
+                   std::string("compress while the prompt is read, in blocks of --every tokens: at "
+                               "most --generated entries of everything stay, whatever its length "
+                               "(default policy ") +
+                       kStreamPolicy + ")");
   command.add_option("-n,--predict", settings->limit, "most tokens of an answer; -1: no limit")
       ->check(CLI::Range(-1, 1 << 24))
       ->capture_default_str();

@@ -146,7 +146,10 @@ class Session {
   /// From now on compresses what follows as well: after every `every` tokens, the entries that came
   /// since this call and left the newest `window` compete, and `kept - every` a head stay on
   /// average, the window counted. So while tokens come one by one never more than `kept` are there
-  /// beside what was there before, which stays whole. Times add to those of the receipt. Throws
+  /// beside what was there before, which stays whole. Called before anything was read, it bounds
+  /// the whole cache: prefill then reads the prompt in blocks of `every` tokens, each of which sees
+  /// itself and what stayed of those before it, so that a prompt may be larger than memory, and the
+  /// sinks stay. Times add to those of the receipt. Throws
   /// Error(usage) for a policy that does not work in generation or for sizes that leave no room.
   void compress_generated(const GenerationOptions& options);
 

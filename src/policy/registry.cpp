@@ -12,7 +12,8 @@ std::span<const ScoreRow> score_rows() {
                                keydiff_row(),  lagkv_row(),  leverage_row(),     compactor_row(),
                                tova_row(),     h2o_row(),    scissorhands_row(), snapkv_row(),
                                expected_row(), caote_row(),  sensitivity_row(),  defensive_row(),
-                               kvzip_row(),    kvgrad_row(), rkv_row(),          behavior_row()};
+                               kvzip_row(),    kvgrad_row(), rkv_row(),          behavior_row(),
+                               deep_row()};
   return rows;
 }
 
@@ -29,12 +30,20 @@ std::span<const WrapperRow> wrapper_rows() {
 }
 
 std::span<const PresetRow> preset_rows() {
-  static const std::array rows{PresetRow{
-      .name = "pith",
-      .summary =
-          "what the end of the prompt looks at and its neighbours, beside entries that stand best "
-          "for all others, weighted; heads by their measured shares. One pass over the prompt",
-      .spec = "kvzip(source=tail)+smooth(kernel=21)+omp+shares"}};
+  static const std::array rows{
+      PresetRow{.name = "pith",
+                .summary = "what the end of the prompt looks at and its neighbours, beside entries "
+                           "that stand best for all others, weighted; heads by their measured "
+                           "shares. One pass over the prompt",
+                .spec = "kvzip(source=tail)+smooth(kernel=21)+omp+shares"},
+      PresetRow{.name = "pith-deep",
+                .summary = "what the model reads or is moved by when it repeats the prompt, "
+                           "weighted: for a context that many questions are asked of. Two passes",
+                .spec = "deep+weights(queries=repeat)+global"},
+      PresetRow{.name = "pith-stream",
+                .summary = "a rolling pool: what the newest block looks at, beside entries that "
+                           "stand best for all others, weighted; for --stream and --every",
+                .spec = "kvzip(source=tail)+smooth(kernel=5)+omp(queries=tail)+global"}};
   return rows;
 }
 

@@ -6,6 +6,10 @@
 
 namespace pith {
 
+namespace {
+constexpr int kSinks = 4;
+}
+
 void check_generation(const Policy& policy, const GenerationOptions& options) {
   if (policy.keeps_all()) {
     throw Error(ErrorCode::usage, policy.spec() + " evicts nothing: generation needs a policy");
@@ -71,6 +75,24 @@ void SessionImpl::run_observed(std::span<const int32_t> part, std::span<const in
   note_tokens(part);
 }
 
+/// Reads `text` in blocks that end where a compression is due: each sees itself and what stayed of
+/// the blocks before it.
+void SessionImpl::prefill_compressing(std::span<const int32_t> text, const Progress& progress) {
+  for (size_t at = 0; at < text.size();) {
+    report_share(progress, double(at) / double(text.size()));
+    const int32_t due = generating->checked + generating->options.every - cache.next_position();
+    const size_t n =
+        std::min({text.size() - at, size_t(std::max(due, 1)), size_t(engine->max_tokens(cache))});
+    const PhaseTimer timer;
+    run_observed(text.subspan(at, n), {});
+    done.time_s.prefill += timer.seconds();
+    done.cpu_s.prefill += timer.cpu_seconds();
+    at += n;
+    compress_if_due();
+  }
+  report_share(progress, 1);
+}
+
 void SessionImpl::compress_if_due() {
   if (!generating) return;
   const GenerationOptions& asked = generating->options;
@@ -81,9 +103,12 @@ void SessionImpl::compress_if_due() {
   const int64_t keep = before + int64_t{asked.kept - asked.every} * model.shape().n_rows();
   if (all <= keep) return;
   const int64_t of_the_prompt = done.entries_protected;
+  // Where nothing of a prompt stays whole, its first entries are the sinks.
+  const int room = asked.kept - asked.every - asked.window - 1;
+  const int sinks = generating->from == 0 ? std::min(kSinks, room) : 0;
   const Plan made =
       plan(generating->policy, keep,
-           {.sinks = 0, .window = asked.window, .prompt = generating->from}, {}, done);
+           {.sinks = sinks, .window = asked.window, .prompt = generating->from}, {}, done);
   done.entries_protected = of_the_prompt;
   const PhaseTimer applying;
   cache.apply(made);

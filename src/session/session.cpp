@@ -126,6 +126,7 @@ void SessionImpl::check_fits(size_t n_tokens) const {
                                        std::to_string(cache.next_position()) +
                                        " are taken; a larger context (-c) would do");
   }
+  if (generating) n_tokens = std::min(n_tokens, size_t(generating->options.kept));
   check_memory(n_tokens * size_t(model.shape().n_rows()) * counted_entry_bytes(cache.geometry()),
                "the cache of " + std::to_string(n_tokens) + " tokens");
 }
@@ -165,11 +166,11 @@ void SessionImpl::read(std::span<const int32_t> part, size_t observe_from, bool 
   done.cpu_s.prefill += timer.cpu_seconds() - observing;
 }
 
-void SessionImpl::prefill(std::span<const int32_t> text, const Needs& asked,
+void SessionImpl::prefill(std::span<const int32_t> text, const Needs& need,
                           const Progress& progress) {
   if (text.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
   check_fits(text.size());
-  const Needs need = generating ? asked | generating->policy.needs() : asked;
+  if (generating) return prefill_compressing(text, progress);
   if (need.prompt) {
     check_memory(text.size() * query_bytes(model.shape()), "the queries of the prompt");
   }
@@ -183,7 +184,6 @@ void SessionImpl::prefill(std::span<const int32_t> text, const Needs& asked,
     const size_t rows = std::min(seen.positions.size(), wanted);
     keep_observed(seen, seen.positions.size() - rows, rows);
   }
-  compress_if_due();
   report_share(progress, 1);
 }
 
@@ -240,14 +240,21 @@ void SessionImpl::describe_cache(Receipt& receipt) const {
   }
 }
 
+/// The cache as it is, beside what it would be if nothing had gone.
+void SessionImpl::describe_whole(Receipt& receipt) const {
+  describe_cache(receipt);
+  receipt.entries_full = receipt.entries_kept;
+  receipt.bytes_full = receipt.bytes_kept;
+  receipt.resident_full = receipt.resident_kept;
+  if (!generating || generating->from > 0) return;
+  receipt.entries_full = int64_t{cache.next_position()} * model.shape().n_rows();
+  receipt.bytes_full = receipt.entries_full * int64_t(counted_entry_bytes(cache.geometry()));
+  receipt.resident_full = std::max(receipt.resident_kept, receipt.bytes_full);
+}
+
 Receipt SessionImpl::receipt() const {
   Receipt receipt = done;
-  if (!compressed) {
-    describe_cache(receipt);
-    receipt.entries_full = receipt.entries_kept;
-    receipt.bytes_full = receipt.bytes_kept;
-    receipt.resident_full = receipt.resident_kept;
-  }
+  if (!compressed) describe_whole(receipt);
   receipt.decode_tok_s =
       receipt.time_s.decode > 0 ? double(receipt.tokens_generated) / receipt.time_s.decode : 0;
   receipt.peak_rss_bytes = peak_rss_bytes();

@@ -26,8 +26,8 @@ class ModelImpl {
   double load_s = 0;
 };
 
-/// Compression of what follows position `from`; it was last looked at when position `checked` was
-/// the next.
+/// Compression of what follows position `from` (0: of everything); it was last looked at when
+/// position `checked` was the next.
 struct Generating {
   Policy policy;
   GenerationOptions options;
@@ -112,6 +112,7 @@ class SessionImpl {
  private:
   SessionImpl(const SessionImpl& other);
   void check_fits(size_t n_tokens) const;
+  void prefill_compressing(std::span<const int32_t> text, const Progress& progress);
   void check_memory(size_t bytes, const std::string& what) const;
   void read(std::span<const int32_t> part, size_t observe_from, bool all_queries);
   void repeat(const Progress& progress);
@@ -139,6 +140,7 @@ class SessionImpl {
   void compress_if_due();
   int64_t entries_before(int32_t position) const;
   void describe_cache(Receipt& receipt) const;
+  void describe_whole(Receipt& receipt) const;
 };
 
 }  // namespace pith

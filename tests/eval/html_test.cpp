@@ -76,7 +76,8 @@ TEST(Html, SaysWhichPolicyWins) {
 
 TEST(Html, NamesWhatTheWinnerIsLevelWith) {
   FidelityReport report = sample_report();
-  report.results[4].rows[0].kl = {0.45, 0.45};  // snapkv at 5%: better on one row, worse on the other
+  report.results[4].rows[0].kl = {0.45,
+                                  0.45};  // snapkv at 5%: better on one row, worse on the other
   EXPECT_THAT(to_html(report), HasSubstr("at every budget. The rows do not tell it from snapkv. "));
   EXPECT_THAT(to_html(sample_report()), Not(HasSubstr("do not tell")));
 }

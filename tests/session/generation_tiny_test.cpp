@@ -107,10 +107,61 @@ TEST_F(TinyGeneration, ReadsTurnsThatComeAtOnce) {
   Session s = prompted();
   const int64_t before = s.receipt().entries_kept;
   s.compress_generated({.policy = "behavior", .kept = 40, .every = 16, .window = 8});
-  s.prefill(std::span(later).first(100), {});
-  EXPECT_EQ(s.impl().cache.total_entries(), before + 24 * kRows);
+  s.prefill(std::span(later).first(100), {});  // in blocks of 16, the last compressed one at 96
+  EXPECT_EQ(s.impl().cache.total_entries(), before + (24 + 4) * kRows);
   s.evaluate(std::span(later).first(50));
   EXPECT_EQ(s.impl().cache.total_entries(), before + 24 * kRows);
+}
+
+/// Called first, the bound is on all that is read and said.
+TEST_F(TinyGeneration, APromptOfAnyLengthIsReadWithinTheBound) {
+  for (const char* policy : {"pith-stream", "streaming", "behavior"}) {
+    Session s(model, {.threads = 2, .n_ctx = 1000});
+    s.compress_generated({.policy = policy, .kept = 40, .every = 16, .window = 8});
+    for (size_t at = 0; at < 300; at += 50) {
+      s.prefill(std::span(later).subspan(at, 50));
+      EXPECT_LT(s.impl().cache.total_entries(), 40 * kRows) << policy;
+    }
+    for (int i = 0; i < 40; ++i) {
+      s.decode(prompt[size_t(i)]);
+      EXPECT_LT(s.impl().cache.total_entries(), 40 * kRows) << policy;
+    }
+    for (int row = 0; row < kRows; ++row) {
+      const auto kept = positions(s, row);
+      const std::vector<int32_t> sinks(kept.begin(), kept.begin() + 4);
+      EXPECT_EQ(sinks, (std::vector<int32_t>{0, 1, 2, 3})) << policy;
+      EXPECT_EQ(kept.back(), 339) << policy;
+    }
+    const Receipt receipt = s.receipt();
+    EXPECT_EQ(receipt.n_tokens, 340);
+    EXPECT_EQ(receipt.entries_full, 340 * kRows);
+    EXPECT_EQ(receipt.entries_kept, s.impl().cache.total_entries());
+    EXPECT_GT(receipt.bytes_full, 5 * receipt.bytes_kept);
+  }
+}
+
+/// Blocks see themselves and what stayed before them: where all stays, how they are cut is of no
+/// consequence, and where it does not, how the prompt is handed over is of none.
+TEST_F(TinyGeneration, BlocksOfAPromptDoNotShowWhereNothingGoes) {
+  const auto after = [&](int kept, int every, const std::vector<size_t>& parts) {
+    Session s(model, {.threads = 2, .n_ctx = 1000, .k_type = KvType::f32, .v_type = KvType::f32});
+    if (every > 0) {
+      s.compress_generated({.policy = "streaming", .kept = kept, .every = every, .window = 8});
+    }
+    size_t at = 0;
+    for (const size_t part : parts) {
+      s.prefill(std::span(later).subspan(at, part));
+      at += part;
+    }
+    return s.evaluate(std::span(prompt).first(6));
+  };
+  const auto whole = after(0, 0, {200});
+  for (const int every : {7, 16, 64, 300}) {
+    EXPECT_LT(nmse(after(700, every, {200}), whole), 1e-9) << every;
+  }
+  const auto bounded = after(60, 20, {200});
+  EXPECT_GT(nmse(bounded, whole), 1e-6);
+  EXPECT_LT(nmse(after(60, 20, {70, 1, 129}), bounded), 1e-9);
 }
 
 TEST_F(TinyGeneration, ForksGoOnApartAndTrimsStayInStep) {

@@ -25,5 +25,6 @@ ScoreRow lagkv_row();
 ScoreRow leverage_row();
 ScoreRow compactor_row();
 ScoreRow behavior_row();
+ScoreRow deep_row();
 
 }  // namespace pith

@@ -85,6 +85,12 @@ TEST(Sensitivity, ReadsTheRepeatPass) {
                 {12.25 / 450, 0.25 / 98, 2.25 / 18, 20.25 / 450});
 }
 
+// Ranks by attention 0, 2, 3, 1 (1/16, 2/16, 4/16, 1/16); by the costs above 1, 0, 3, 2.
+TEST(Deep, IsTheHigherOfTwoRanksOverTheCache) {
+  EXPECT_TRUE(needs_of("deep").repeat);
+  expect_scores("deep", eighths(8), {1, 2, 3, 2});
+}
+
 /// Term by term, in double.
 double naive_sensitivity(const Synthetic& synthetic, int layer, int head_kv, int entry) {
   const ModelShape& shape = synthetic.cache.model_shape;
