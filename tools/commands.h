@@ -9,6 +9,7 @@ namespace pith::tools {
 void add_run(CLI::App& tool, const std::string& command_line);
 void add_compare(CLI::App& tool, const std::string& command_line);
 void add_correlate(CLI::App& tool, const std::string& command_line);
+void add_risk(CLI::App& tool, const std::string& command_line);
 void add_bench(CLI::App& tool, const std::string& command_line);
 void add_calibrate(CLI::App& tool);
 void add_policies(CLI::App& tool);

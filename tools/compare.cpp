@@ -135,6 +135,7 @@ void add_compare(CLI::App& tool, const std::string& command_line) {
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   add_session_options(command, settings->session);
+  add_risk_limit(command, settings->session);
   command.add_option("--json", settings->json, "write all figures to this file");
   command.add_option("--csv", settings->csv, "write the table to this file");
   command.add_option("--html", settings->html, "write a page with charts to this file");

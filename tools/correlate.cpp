@@ -1,14 +1,11 @@
 #include <iostream>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "calibration.h"
 #include "commands.h"
 #include "eval/correlate_report.h"
-#include "eval/output_file.h"
-#include "eval/receipt_json.h"
 #include "options.h"
 #include "progress.h"
+#include "report_files.h"
 #include "row_input.h"
 #include "session/session.h"
 
@@ -24,29 +21,15 @@ struct CorrelateSettings {
   std::string json, html;
 };
 
-class Outputs {
- public:
-  explicit Outputs(const CorrelateSettings& settings) {
-    if (!settings.json.empty() && settings.json == settings.html) {
-      throw Error(ErrorCode::usage, "--json and --html name the same file");
-    }
-    if (!settings.json.empty()) json_.emplace(settings.json);
-    if (!settings.html.empty()) html_.emplace(settings.html);
+/// Prints and writes what there is.
+void write(CorrelateReport& report, ReportFiles& files) {
+  if (!report.results.empty()) {
+    report.summaries =
+        summarize(report.results, rater_names(report.options), int(report.options.budgets.size()));
   }
-
-  void write(CorrelateReport& report) {
-    if (!report.results.empty()) {
-      report.summaries = summarize(report.results, rater_names(report.options),
-                                   int(report.options.budgets.size()));
-    }
-    std::cout << to_table(report);
-    if (json_) json_->commit(json_text(to_json(report)));
-    if (html_) html_->commit(to_html(report));
-  }
-
- private:
-  std::optional<OutputFile> json_, html_;
-};
+  std::cout << to_table(report);
+  files.write(report);
+}
 
 /// Fills the report row by row; what is there when an Error stops the run stays.
 void evaluate(const Model& model, CorrelateReport& report) {
@@ -64,7 +47,7 @@ void correlate(CorrelateSettings settings, const std::string& command_line) {
   report.options.session = session_options(settings.session);
   report.options.positions = settings.rows.continuation;
   report.options.policies = rated_policies(settings.policies, report.notes);
-  Outputs outputs(settings);
+  ReportFiles files(settings.json, settings.html);
 
   const RowSource source(settings.rows);
   const Model model = load_model(settings.model);
@@ -80,10 +63,10 @@ void correlate(CorrelateSettings settings, const std::string& command_line) {
     if (report.results.empty()) throw;
     report.notes.push_back("stopped after " + std::to_string(report.results.size()) + " of " +
                            std::to_string(report.rows.size()) + " rows: " + e.what());
-    outputs.write(report);
+    write(report, files);
     throw;
   }
-  outputs.write(report);
+  write(report, files);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ void run_tool(CLI::App& tool, int argc, const char* const* argv) {
   add_run(tool, command_line);
   add_compare(tool, command_line);
   add_correlate(tool, command_line);
+  add_risk(tool, command_line);
   add_bench(tool, command_line);
   add_calibrate(tool);
   add_policies(tool);

@@ -99,6 +99,14 @@ void add_session_options(CLI::App& command, SessionSettings& settings) {
       ->check(CLI::Range(0, 1 << 20));
 }
 
+void add_risk_limit(CLI::App& command, SessionSettings& settings) {
+  command
+      .add_option("--max-risk", settings.options.max_risk,
+                  "keep heads whole, over the budget, whose plan error is above this, such as 0.2; "
+                  "`pith risk` prints the errors")
+      ->check(CLI::PositiveNumber);
+}
+
 void add_case_options(CLI::App& command, CaseSettings& settings) {
   command.add_option("--policy", settings.policies, "policies, see `pith policies`")
       ->capture_default_str();

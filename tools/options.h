@@ -33,6 +33,8 @@ struct CaseSettings {
 
 void add_model_options(CLI::App& command, ModelSettings& settings);
 void add_session_options(CLI::App& command, SessionSettings& settings);
+/// `--max-risk`, of commands that compress.
+void add_risk_limit(CLI::App& command, SessionSettings& settings);
 void add_case_options(CLI::App& command, CaseSettings& settings);
 
 /// Loads the model that was asked for; without one, that of the cache folder, which stderr then

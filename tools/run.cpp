@@ -222,6 +222,7 @@ void add_run(CLI::App& tool, const std::string& command_line) {
   command.add_flag("--no-template", settings->no_template, "do not use the chat template");
   add_sampler_options(command, settings->sampler);
   add_session_options(command, settings->session);
+  add_risk_limit(command, settings->session);
 }
 
 }  // namespace pith::tools

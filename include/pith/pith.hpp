@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,12 @@ struct SessionOptions {
   /// For policies that use one (`Needs::calibration`); without it they treat all heads alike, and
   /// the receipt says so. Of another model: Error(usage).
   std::shared_ptr<const Calibration> calibration = nullptr;
+  /// Abstain: compress() keeps every head whole, beyond the budget, whose plan is estimated to err
+  /// by more than this part of what the head answers (BudgetRisk::plan_error in risk.hpp, future
+  /// queries); the receipt says which. prefill() observes the whole prompt's queries for it.
+  /// compress_generated(), whose bound goes first, does not look at it. None: no limit. Not above
+  /// 0: Error(usage).
+  std::optional<double> max_risk = {};
   std::vector<std::string> notes = {};  ///< what the caller has to say in every receipt
 };
 

@@ -43,6 +43,7 @@ figcaption{margin-top:8px}
 .whisker{stroke:var(--ink);stroke-width:1.4}
 .part0{--c:var(--part0)}.part1{--c:var(--part1)}.part2{--c:var(--part2)}
 .ground{fill:none;stroke:var(--rule)}
+.heat{fill:var(--shade)}
 .cells path{stroke:var(--shade);fill:none}
 .shade1{opacity:.25}.shade2{opacity:.5}.shade3{opacity:.75}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;list-style:none;margin:14px 0;padding:0;font-size:14px}

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "eval/text_table.h"
 #include "model/utf8.h"
 
 namespace pith {
@@ -16,10 +17,10 @@ constexpr double kWidth = 440;
 constexpr double kLeft = 58, kRight = 14, kTop = 28, kBottom = 50;
 constexpr double kLineHeight = 290;
 
-/// A coordinate with one digit after the point, in any locale.
-std::string num(double value) {
+/// A number in steps of 1 / `per_unit`, in any locale; coordinates have one digit after the point.
+std::string num(double value, double per_unit = 10) {
   char buffer[32];
-  const double rounded = std::round(value * 10) / 10 + 0.0;
+  const double rounded = std::round(value * per_unit) / per_unit + 0.0;
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, rounded).ptr;
   return {buffer, end};
 }
@@ -224,6 +225,35 @@ std::string shade_path(const HeatStrip& chart, int shade, int shades) {
   return "<path class=\"shade" + std::to_string(shade) + "\" d=\"" + path + "\"/>";
 }
 
+/// A cell of the heat map's colour; `share` of it in [0, 1].
+std::string heat(double x, double y, double width, double height, double share,
+                 const std::string& title) {
+  const std::string inside = title.empty() ? "" : "<title>" + escaped(title) + "</title>";
+  return "<g fill-opacity=\"" + num(std::clamp(share, 0.0, 1.0), 1000) + "\">" +
+         element("rect", "heat", {{"x", x}, {"y", y}, {"width", width}, {"height", height}},
+                 inside) +
+         "</g>";
+}
+
+/// Numbers along a side, so many apart that their texts do not touch.
+int tick_step(size_t count, double cell, double text) {
+  const int fits = std::max(1, int(double(count) * cell / text));
+  int step = 1;
+  while (int(count) > fits * step) step = step == 1 ? 2 : step == 2 ? 5 : step * 2;
+  return step;
+}
+
+/// The colours from nothing to `high`.
+std::string heat_key(double y, double high) {
+  constexpr int kSteps = 8;
+  constexpr double kCell = 14, kLeftEnd = kWidth - kSteps * kCell - 50;
+  std::string out = text_at(kLeftEnd - 6, y + 11, "end", "0");
+  for (int s = 0; s < kSteps; ++s) {
+    out += heat(kLeftEnd + s * kCell, y, kCell, 12, double(s + 1) / kSteps, {});
+  }
+  return out + text_at(kLeftEnd + kSteps * kCell + 6, y + 11, "start", significant(high, 2));
+}
+
 }  // namespace
 
 std::string escaped(std::string_view text) {
@@ -300,6 +330,42 @@ std::string to_svg(const HeatStrip& chart) {
     inside += text_at(kMargin + share * width, height + kFoot + 2, anchor, tick.text);
   }
   return svg(chart.label, 8 + height + kFoot, inside);
+}
+
+std::string to_svg(const HeatMap& chart) {
+  constexpr double kMargin = 34, kTopLine = 22;
+  const size_t rows = chart.values.size(), columns = rows == 0 ? 0 : chart.values[0].size();
+  double high = chart.high;
+  for (const auto& row : chart.values) {
+    for (const double v : row) high = chart.high > 0 ? high : std::max(high, v);
+  }
+  const double cell = (kWidth - kMargin) / double(std::max<size_t>(columns, 1));
+  const double tall = std::clamp(110 / double(std::max<size_t>(rows, 1)), 6.0, 26.0);
+  const double bottom = kTopLine + tall * double(rows);
+  std::string inside = text_at(0, 12, "title", chart.y_title);
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t c = 0; c < columns; ++c) {
+      const double v = chart.values[r][c];
+      inside += heat(kMargin + double(c) * cell, kTopLine + double(r) * tall, cell - 0.6,
+                     tall - 0.6, high > 0 ? v / high : 0,
+                     chart.x_title + " " + std::to_string(c) + ", " + chart.y_title + " " +
+                         std::to_string(r) + ": " + significant(v, 3));
+    }
+  }
+  inside += element("rect", "ground",
+                    {{"x", kMargin},
+                     {"y", kTopLine},
+                     {"width", kWidth - kMargin},
+                     {"height", bottom - kTopLine}});
+  for (size_t r = 0; r < rows; r += size_t(tick_step(rows, tall, 14))) {
+    inside +=
+        text_at(kMargin - 6, kTopLine + (double(r) + 0.5) * tall + 4.5, "end", std::to_string(r));
+  }
+  for (size_t c = 0; c < columns; c += size_t(tick_step(columns, cell, 24))) {
+    inside += text_at(kMargin + (double(c) + 0.5) * cell, bottom + 16, "middle", std::to_string(c));
+  }
+  inside += text_at(kMargin, bottom + 38, "title", chart.x_title);
+  return svg(chart.label, bottom + 44, inside + heat_key(bottom + 27, high));
 }
 
 std::string legend_html(std::span<const ChartSeries> series) {

@@ -84,9 +84,18 @@ struct HeatStrip {
   std::vector<Tick> row_ticks, column_ticks;  ///< at row and column numbers
 };
 
+/// A cell a figure, the stronger in colour the larger, with its name and text on hovering.
+struct HeatMap {
+  std::string label;
+  std::string x_title, y_title;             ///< what columns and rows are
+  std::vector<std::vector<double>> values;  ///< [rows][columns], none negative
+  double high = 0;                          ///< value of the full colour; 0: the highest there is
+};
+
 std::string to_svg(const LineChart& chart);
 std::string to_svg(const BarChart& chart);
 std::string to_svg(const HeatStrip& chart);
+std::string to_svg(const HeatMap& chart);
 
 /// A list of the series' names, each with a piece of its line.
 std::string legend_html(std::span<const ChartSeries> series);

@@ -38,4 +38,11 @@ T tau_of(std::span<const T> values, int head_dim, T tau_rel);
 template <class T>
 void add_features(const Responses<T>& responses, T tau, T scale, uint32_t seed, RowMatrix<T>& out);
 
+/// The inner products of the same profiles, nothing sketched: adds to `out` [at least entries, at
+/// least entries]
+///     phi_i . phi_j = scale^2 sum_q alpha_qi alpha_qj [(v_i - o_q).(v_j - o_q) + tau^2]
+/// by three products of whole matrices and no profile. Quadratic in entries, linear in queries.
+template <class T>
+void add_gram(const Responses<T>& responses, T tau, T scale, RowMatrix<T>& out);
+
 }  // namespace pith::measure

@@ -14,27 +14,39 @@ constexpr float kTau = 0.3F;
 
 }  // namespace
 
-Features response_features(const PolicyContext& context, std::span<const Reading> readings,
-                           int layer, int head_kv, int buckets) {
+void each_response(
+    const PolicyContext& context, std::span<const Reading> readings, int layer, int head_kv,
+    const std::function<void(const measure::Responses<float>&, float tau, float scale)>& visit) {
   const ModelShape& shape = context.cache.shape();
   const KeyMatrix values = values_of(context, layer, head_kv);
   const std::span<const float> all(values.data(), size_t(values.size()));
   const float tau = measure::tau_of<float>(all, shape.head_dim, kTau);
-  Features out = Features::Zero(values.rows(), Eigen::Index{buckets} * (shape.head_dim + 1));
-  uint32_t seed = 0;
   for (const Reading& reading : readings) {
-    const auto queries = double(reading.positions(context, "weights")) * shape.group();
+    const auto queries =
+        double(reading.positions(context, "the response of a head")) * shape.group();
     const auto scale = float(1 / std::sqrt(queries));
     each_attention_tile(context, reading, layer, head_kv, [&](const AttentionProbs& tile) {
-      measure::add_features<float>({.entries = tile.entries,
-                                    .queries = tile.rows,
-                                    .head_dim = shape.head_dim,
-                                    .alpha = tile.alpha,
-                                    .values = all,
-                                    .others = tile.own_output},
-                                   tau, scale, seed++, out);
+      visit({.entries = tile.entries,
+             .queries = tile.rows,
+             .head_dim = shape.head_dim,
+             .alpha = tile.alpha,
+             .values = all,
+             .others = tile.own_output},
+            tau, scale);
     });
   }
+}
+
+Features response_features(const PolicyContext& context, std::span<const Reading> readings,
+                           int layer, int head_kv, int buckets) {
+  const int width = context.cache.shape().head_dim + 1;
+  Features out =
+      Features::Zero(context.cache.length(layer, head_kv), Eigen::Index{buckets} * width);
+  uint32_t seed = 0;
+  each_response(context, readings, layer, head_kv,
+                [&](const measure::Responses<float>& responses, float tau, float scale) {
+                  measure::add_features<float>(responses, tau, scale, seed++, out);
+                });
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "measure/features.h"
@@ -8,6 +9,18 @@
 namespace pith {
 
 using Features = measure::RowMatrix<float>;
+
+/// What response profiles are read from.
+inline constexpr Reading kTailQueries{.source = Source::tail, .count = 32, .outputs = true};
+inline constexpr Reading kFutureQueries{.source = Source::future, .outputs = true};
+inline constexpr Reading kRepeatQueries{.source = Source::repeat, .outputs = true};
+
+/// Calls `visit` with the responses of a row's entries to the queries of all `readings`, some
+/// queries at a time, and with tau and scale as measure::add_features() takes them; every reading
+/// counts the same, whatever its number of queries.
+void each_response(
+    const PolicyContext& context, std::span<const Reading> readings, int layer, int head_kv,
+    const std::function<void(const measure::Responses<float>&, float tau, float scale)>& visit);
 
 /// Response profiles of a row's entries to the queries of all `readings`, sketched into `buckets`
 /// [length, buckets * (head_dim + 1)]; every reading counts the same, whatever its number of

@@ -2,6 +2,7 @@
 
 #include "base/timer.h"
 #include "pith/calibration.hpp"
+#include "policy/abstain.h"
 #include "policy/protection.h"
 #include "session/session.h"
 
@@ -15,6 +16,9 @@ void add_note(Receipt& receipt, const std::string& note) {
 
 /// Part of compress() that passes beyond the prompt take, about.
 constexpr double kPassesShare = 0.9;
+
+/// Who reads the prompt's queries for SessionOptions::max_risk, for messages.
+constexpr const char* kAbstaining = "keeping risky heads whole";
 
 size_t bytes_of(const std::vector<std::vector<float>>& layers) {
   size_t floats = 0;
@@ -38,14 +42,13 @@ size_t counted_entry_bytes(const CacheGeometry& geometry, bool weighed) {
   return geometry.entry_bytes() + sizeof(int32_t) + (weighed ? sizeof(float) : 0);
 }
 
-void SessionImpl::check_observed(const Policy& policy) const {
-  if (policy.needs().prompt && int32_t(prompt->positions.size()) != cache.next_position()) {
-    throw Error(ErrorCode::usage, "policy " + policy.row().name +
-                                      " reads the queries of the whole prompt, and " +
+void SessionImpl::check_observed(const Needs& need, const std::string& reader) const {
+  if (need.prompt && int32_t(prompt->positions.size()) != cache.next_position()) {
+    throw Error(ErrorCode::usage, reader + " reads the queries of the whole prompt, and " +
                                       std::to_string(prompt->positions.size()) + " of " +
                                       std::to_string(cache.next_position()) + " were observed");
   }
-  if (policy.needs().tail > 0) check_tail("policy " + policy.row().name);
+  if (need.tail > 0) check_tail(reader);
 }
 
 void SessionImpl::check_tail(const std::string& reader) const {
@@ -72,8 +75,13 @@ size_t SessionImpl::held_for(const Needs& need) const {
 
 PolicyInput SessionImpl::input_of(const Policy& policy, int64_t keep_total,
                                   const Protection& protection, const Progress& progress) const {
-  check_observed(policy);
-  const Needs need = policy.needs();
+  return input_for(policy.needs(), "policy " + policy.row().name, keep_total, protection, progress);
+}
+
+/// What something that reads `need` is shown.
+PolicyInput SessionImpl::input_for(const Needs& need, const std::string& reader, int64_t keep_total,
+                                   const Protection& protection, const Progress& progress) const {
+  check_observed(need, reader);
   auto view = view_of(cache, model.shape());
   auto tail = std::make_unique<const Observation>(seen.tail(need.tail));
   const PolicyContext context{.cache = *view,
@@ -109,6 +117,18 @@ int64_t SessionImpl::kept_by(const Budget& budget, bool weighed, int32_t from, i
   return cache.total_entries() - others +
          budget.total_entries(others, shape.n_rows(),
                               counted_entry_bytes(cache.geometry(), weighed));
+}
+
+/// The step after selection that SessionOptions::max_risk asks for.
+void SessionImpl::keep_risky_whole(Plan& plan, Receipt& record) const {
+  const PhaseTimer timer;
+  const PolicyInput input = input_for(abstain_needs(), kAbstaining, plan.total(), {}, {});
+  const size_t noted = plan.notes.size();
+  const size_t used = abstain(plan, *options.max_risk, input.context);
+  for (size_t n = noted; n < plan.notes.size(); ++n) add_note(record, plan.notes[n]);
+  record.scratch_peak = std::max(record.scratch_peak, used + held_for(abstain_needs()));
+  record.time_s.select += timer.seconds();
+  record.cpu_s.select += timer.cpu_seconds();
 }
 
 Plan SessionImpl::plan(const Policy& policy, int64_t keep_total, const Protection& protection,
@@ -189,7 +209,9 @@ Receipt SessionImpl::compress_to(const Policy& policy, int64_t keep_total,
     run_passes(policy.needs(), part_of(progress, 0, passes));
     next.time_s.observe = done.time_s.observe;
     next.cpu_s.observe = done.cpu_s.observe;
-    const Plan made = plan(policy, keep_total, protection, part_of(progress, passes, 1), next);
+    if (options.max_risk) check_observed(abstain_needs(), kAbstaining);
+    Plan made = plan(policy, keep_total, protection, part_of(progress, passes, 1), next);
+    if (options.max_risk) keep_risky_whole(made, next);
     const PhaseTimer applying;
     cache.apply(made);
     forget_passes();

@@ -81,7 +81,8 @@ void SessionImpl::check_room_for(const std::string& pass, int64_t least) const {
                                      " are taken; a larger context (-c) would do");
 }
 
-Observation SessionImpl::repeat_part(std::span<const int32_t> part, const Progress& progress) {
+/// What tokens that come next show; the cache is trimmed back.
+Observation SessionImpl::run_aside(std::span<const int32_t> part, const Progress& progress) {
   const Restore restore(cache);
   Observation out;
   for (size_t at = 0; at < part.size();) {
@@ -92,6 +93,24 @@ Observation SessionImpl::repeat_part(std::span<const int32_t> part, const Progre
     at += n;
   }
   take_own(out);
+  return out;
+}
+
+/// What each of `texts` shows where it comes next.
+std::vector<Observation> SessionImpl::run_texts(const std::vector<std::vector<int32_t>>& texts,
+                                                const Progress& progress) {
+  size_t tokens_in_all = 0;
+  for (const auto& text : texts) {
+    check_fits(text.size());
+    tokens_in_all += text.size();
+  }
+  check_memory(tokens_in_all * pass_bytes(model.shape()), "what the texts of queries show");
+  std::vector<Observation> out;
+  const auto count = double(texts.size());
+  for (const auto& text : texts) {
+    const auto at = double(out.size());
+    out.push_back(run_aside(text, part_of(progress, at / count, (at + 1) / count)));
+  }
   return out;
 }
 
@@ -114,7 +133,7 @@ std::vector<Observation> SessionImpl::repeat_all(size_t most, const Progress& pr
     const size_t n = std::min(most, tokens.size() - from);
     part.insert(part.end(), tokens.begin() + int64_t(from), tokens.begin() + int64_t(from + n));
     const auto share = [&](size_t at) { return double(at) / double(tokens.size()); };
-    parts.push_back(repeat_part(part, part_of(progress, share(from), share(from + n))));
+    parts.push_back(run_aside(part, part_of(progress, share(from), share(from + n))));
   }
   return parts;
 }

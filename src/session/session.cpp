@@ -7,6 +7,7 @@
 #include "base/timer.h"
 #include "build_info.hpp"
 #include "pith/calibration.hpp"
+#include "policy/abstain.h"
 #include "policy/protection.h"
 
 namespace pith {
@@ -16,6 +17,9 @@ SessionOptions with_defaults(SessionOptions options, const Model& model) {
   if (options.threads <= 0) options.threads = physical_cores();
   if (options.n_ctx <= 0) options.n_ctx = model.n_ctx_train();
   if (options.n_ubatch <= 0) throw Error(ErrorCode::usage, "the ubatch must be at least 1 token");
+  if (options.max_risk && !(*options.max_risk > 0)) {
+    throw Error(ErrorCode::usage, "the largest risk must be above 0");
+  }
   return options;
 }
 
@@ -166,11 +170,12 @@ void SessionImpl::read(std::span<const int32_t> part, size_t observe_from, bool 
   done.cpu_s.prefill += timer.cpu_seconds() - observing;
 }
 
-void SessionImpl::prefill(std::span<const int32_t> text, const Needs& need,
+void SessionImpl::prefill(std::span<const int32_t> text, const Needs& asked,
                           const Progress& progress) {
   if (text.empty()) throw Error(ErrorCode::usage, "the prompt is empty");
   check_fits(text.size());
   if (generating) return prefill_compressing(text, progress);
+  const Needs need = options.max_risk ? asked | abstain_needs() : asked;
   if (need.prompt) {
     check_memory(text.size() * query_bytes(model.shape()), "the queries of the prompt");
   }

@@ -11,6 +11,7 @@
 #include "model/vocab.h"
 #include "model/weights.h"
 #include "pith/pith.hpp"
+#include "pith/risk.hpp"
 #include "policy/policy.h"
 
 namespace pith {
@@ -86,6 +87,8 @@ class SessionImpl {
   /// observe; run_passes() has to have been called for what it needs.
   PolicyInput input_of(const Policy& policy, int64_t keep_total, const Protection& protection,
                        const Progress& progress) const;
+  /// See measure_risk().
+  Risk risk(const RiskOptions& asked, const Progress& progress);
   std::span<const float> decode(int32_t token);
   std::vector<float> evaluate(std::span<const int32_t> text);
   std::unique_ptr<SessionImpl> fork() const;
@@ -118,7 +121,9 @@ class SessionImpl {
   void repeat(const Progress& progress);
   std::vector<int32_t> repeat_request(size_t from) const;
   std::vector<Observation> repeat_all(size_t most, const Progress& progress);
-  Observation repeat_part(std::span<const int32_t> part, const Progress& progress);
+  Observation run_aside(std::span<const int32_t> part, const Progress& progress);
+  std::vector<Observation> run_texts(const std::vector<std::vector<int32_t>>& texts,
+                                     const Progress& progress);
   void look_ahead(int count, const Progress& progress);
   Observation greedy(int count, const Progress& progress);
   void take_own(Observation& pass) const;
@@ -126,7 +131,9 @@ class SessionImpl {
   void forget_passes();
   Observation& own_prompt();
   void note_tokens(std::span<const int32_t> read_tokens);
-  void check_observed(const Policy& policy) const;
+  void check_observed(const Needs& need, const std::string& reader) const;
+  PolicyInput input_for(const Needs& need, const std::string& reader, int64_t keep_total,
+                        const Protection& protection, const Progress& progress) const;
   void check_tail(const std::string& reader) const;
   void check_room_for(const std::string& pass, int64_t least) const;
   size_t held_for(const Needs& need) const;
@@ -135,6 +142,9 @@ class SessionImpl {
   Receipt begin_receipt(const Policy& policy, const Budget& budget) const;
   Plan plan(const Policy& policy, int64_t keep_total, const Protection& protection,
             const Progress& progress, Receipt& record) const;
+  void keep_risky_whole(Plan& plan, Receipt& record) const;
+  Plan plan_at(const Policy& policy, const Budget& budget, const Progress& progress,
+               std::vector<std::string>& notes) const;
   size_t rows_to_observe(size_t n_tokens) const;
   void run_observed(std::span<const int32_t> part, std::span<const int32_t> logit_rows);
   void compress_if_due();

@@ -112,5 +112,14 @@ TEST(HeatStrip, DrawsRunsOfAShade) {
   EXPECT_THAT(svg, HasSubstr("viewBox=\"0 0 4 2\""));
 }
 
+TEST(HeatMap, HasACellAFigureInStrengthsOfOneColour) {
+  const std::string map = to_svg(HeatMap{"a map", "layer", "head", {{0, 0.5, 2}, {1, 1, 1}}});
+  EXPECT_THAT(map, HasSubstr("aria-label=\"a map\""));
+  EXPECT_THAT(map, HasSubstr("<g fill-opacity=\"0.25\"><rect class=\"heat\""));
+  EXPECT_THAT(map, HasSubstr("<title>layer 2, head 0: 2</title>"));
+  EXPECT_THAT(to_svg(HeatMap{"zeros", "x", "y", {{0, 0}}}), HasSubstr("fill-opacity=\"0\""));
+  EXPECT_THAT(to_svg(HeatMap{"empty", "x", "y", {}}), HasSubstr("</svg>"));
+}
+
 }  // namespace
 }  // namespace pith

@@ -151,6 +151,26 @@ TEST(Compare, RowsOfAnotherVocabularyAreNamed) {
   EXPECT_THAT(result.err, HasSubstr(":1: field 'continuation_ids' holds 99999"));
 }
 
+TEST(Risk, WritesFiguresOfEveryHead) {
+  const test::TempFile text(test::long_text().substr(0, 1500), ".txt");
+  const test::TempFile question("What does the licence say of patents?", ".txt");
+  const test::TempFile page({}, ".html"), figures({}, ".json");
+  const auto result = test::run_tool(with_model("risk") + " --policy snapkv --budget 25% 10% -f " +
+                                     text.path() + " --queries-from " + question.path() +
+                                     " --json " + figures.path() + " --html " + page.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("queries: file"));
+  EXPECT_THAT(test::read_file(page.path()), HasSubstr("Plan error by layer and KV head at 10%"));
+  const json out = json::parse(test::read_file(figures.path()));
+  ASSERT_EQ(out["layers"].size(), 30U);
+  for (const json& layer : out["layers"]) {
+    for (const json& head : layer["heads"]) {
+      EXPECT_EQ(head["eigenvalues"].size(), 32U);
+      EXPECT_GT(head["plan_error"][1].get<double>(), 0);
+    }
+  }
+}
+
 TEST(Inspect, TellsTheSizesOfTheModel) {
   const auto result = test::run_tool("inspect --json '" + test::packaged_model() + "'");
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -23,7 +23,8 @@ void expect_failure(int exit_code, const std::string& part, const std::string& a
 }
 
 TEST(CommandLine, HelpOfTheToolAndEachCommand) {
-  for (const char* command : {"", "run", "compare", "correlate", "bench", "policies", "inspect"}) {
+  for (const char* command :
+       {"", "run", "compare", "correlate", "risk", "bench", "policies", "inspect"}) {
     const auto result = test::run_tool(std::string(command) + " --help");
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("--help")) << command;
@@ -83,6 +84,17 @@ TEST(CommandLine, GenerationThatCannotBeCompressedIsWrongUsage) {
   expect_failure(2, "keep at least 193", "run -p x --every 128 --generated 100");
 }
 
+TEST(CommandLine, RisksThatCannotBeMeasuredAreWrongUsage) {
+  expect_failure(2, "of a text (-f)", "risk");
+  expect_failure(2, "evicts nothing", "risk -f x --policy full");
+  expect_failure(2, "budget", "risk -f x --budget 0%");
+  expect_failure(2, "--queries", "risk -f x --queries past");
+  expect_failure(2, "--queries-from go together", "risk -f x --queries file");
+  expect_failure(2, "--queries-from go together", "risk -f x --queries tail --queries-from y");
+  expect_failure(2, "--max-risk", "run -p x --max-risk 0");
+  expect_failure(2, "--max-risk", "compare -f x --max-risk -1");
+}
+
 TEST(CommandLine, MissingFilesFail) {
   const test::TempFile text("some text", ".txt");
   expect_failure(1, "/no/model.gguf", "run --policy full -p x -m /no/model.gguf");
@@ -95,6 +107,7 @@ TEST(CommandLine, MissingFilesFail) {
 TEST(CommandLine, UnreadableTextsFail) {
   const test::TempFile empty("", ".txt"), broken("good \xFF bad", ".txt");
   expect_failure(1, "empty", "run --policy full -f " + empty.path());
+  expect_failure(1, "empty", "risk -f " + empty.path());
   expect_failure(1, "not UTF-8 at byte 5", "run --policy full -f " + broken.path());
   expect_failure(1, "not UTF-8 at byte 5", "compare --policy full -f " + broken.path());
 }

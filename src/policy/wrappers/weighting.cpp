@@ -8,15 +8,11 @@ namespace pith {
 
 namespace {
 
-constexpr Reading kTail{.source = Source::tail, .count = 32, .outputs = true};
-constexpr Reading kFuture{.source = Source::future, .outputs = true};
-constexpr Reading kRepeat{.source = Source::repeat, .outputs = true};
-
 std::vector<Reading> readings_of(const std::string& name) {
-  if (name == "tail") return {kTail};
-  if (name == "future") return {kFuture};
-  if (name == "repeat") return {kFuture, kRepeat};
-  return {kFuture, kTail};
+  if (name == "tail") return {kTailQueries};
+  if (name == "future") return {kFutureQueries};
+  if (name == "repeat") return {kFutureQueries, kRepeatQueries};
+  return {kFutureQueries, kTailQueries};
 }
 
 /// The target of the fit: what all eligible entries answer together.

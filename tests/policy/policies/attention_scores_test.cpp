@@ -88,7 +88,10 @@ TEST(Sensitivity, ReadsTheRepeatPass) {
 // Ranks by attention 0, 2, 3, 1 (1/16, 2/16, 4/16, 1/16); by the costs above 1, 0, 3, 2.
 TEST(Deep, IsTheHigherOfTwoRanksOverTheCache) {
   EXPECT_TRUE(needs_of("deep").repeat);
-  expect_scores("deep", eighths(8), {1, 2, 3, 2});
+  const Synthetic synthetic = eighths(8);
+  PolicyContext context = synthetic.context(4);
+  context.protection = {};
+  EXPECT_EQ(Policy::parse("deep").score(context).rows[0], (std::vector<float>{1, 2, 3, 2}));
 }
 
 /// Term by term, in double.
