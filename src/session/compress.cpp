@@ -61,7 +61,6 @@ void SessionImpl::check_tail(const std::string& reader) const {
   }
 }
 
-/// Bytes of the observations beyond the tail that scoring reads.
 size_t SessionImpl::held_for(const Needs& need) const {
   size_t bytes = need.prompt ? bytes_of(*prompt) : 0;
   if (need.lookahead > 0) bytes += bytes_of(ahead->seen);
@@ -157,6 +156,7 @@ Receipt SessionImpl::begin_receipt(const Policy& policy, const Budget& budget) c
     times->score = times->select = times->apply = 0;
   }
   next.scratch_peak = 0;
+  next.max_kl.reset();
   return next;
 }
 

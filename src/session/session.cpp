@@ -275,6 +275,11 @@ Receipt Session::compress(std::string_view policy, std::string_view budget,
   return impl_->compress(Policy::parse(policy), Budget::parse(budget), progress);
 }
 
+Receipt Session::compress_within(std::string_view policy, double max_kl,
+                                 const Progress& progress) {
+  return impl_->compress_within(Policy::parse(policy), max_kl, progress);
+}
+
 void Session::compress_generated(const GenerationOptions& options) {
   impl_->compress_generated(options);
 }

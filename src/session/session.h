@@ -77,6 +77,8 @@ class SessionImpl {
   /// stay, and the budget is one of the others alone.
   Receipt compress_after(int32_t from, int window, const Policy& policy, const Budget& budget,
                          const Progress& progress);
+  /// See Session::compress_within.
+  Receipt compress_within(const Policy& policy, double max_kl, const Progress& progress);
   void compress_generated(const GenerationOptions& options);
   /// Entries that a budget keeps of the cache as it is, and those that stay in compress_after();
   /// `weighed`: each has a log-weight.
@@ -91,6 +93,10 @@ class SessionImpl {
   std::unique_ptr<SessionImpl> fork() const;
   void trim(int32_t position);
   Receipt receipt() const;
+  /// Bytes of the observations beyond the tail that scoring reads.
+  size_t held_for(const Needs& need) const;
+  /// Throws Error(memory) where `bytes` for `what` are not free.
+  void check_memory(size_t bytes, const std::string& what) const;
 
   Model model;
   SessionOptions options;
@@ -112,7 +118,6 @@ class SessionImpl {
  private:
   SessionImpl(const SessionImpl& other);
   void check_fits(size_t n_tokens) const;
-  void check_memory(size_t bytes, const std::string& what) const;
   void read(std::span<const int32_t> part, size_t observe_from, bool all_queries);
   void repeat(const Progress& progress);
   std::vector<int32_t> repeat_request(size_t from) const;
@@ -128,9 +133,10 @@ class SessionImpl {
   void check_observed(const Policy& policy) const;
   void check_tail(const std::string& reader) const;
   void check_room_for(const std::string& pass, int64_t least) const;
-  size_t held_for(const Needs& need) const;
   Receipt compress_to(const Policy& policy, int64_t keep_total, const Protection& protection,
                       const Progress& progress, Receipt next);
+  MaxKlReceipt search_budget(const Policy& policy, double max_kl, std::vector<std::string>& notes,
+                             const Progress& progress) const;
   Receipt begin_receipt(const Policy& policy, const Budget& budget) const;
   Plan plan(const Policy& policy, int64_t keep_total, const Protection& protection,
             const Progress& progress, Receipt& record) const;
