@@ -39,12 +39,15 @@ size_t counted_entry_bytes(const CacheGeometry& geometry, bool weighed) {
 }
 
 void SessionImpl::check_observed(const Policy& policy) const {
-  if (policy.needs().prompt && int32_t(prompt->positions.size()) != cache.next_position()) {
-    throw Error(ErrorCode::usage, "policy " + policy.row().name +
-                                      " reads the queries of the whole prompt, and " +
-                                      std::to_string(prompt->positions.size()) + " of " +
-                                      std::to_string(cache.next_position()) + " were observed");
-  }
+  const int32_t next = cache.next_position();
+  const auto check_all = [&](int32_t observed) {
+    if (observed == next) return;
+    throw Error(ErrorCode::usage,
+                "policy " + policy.row().name + " reads the queries of the whole prompt, and " +
+                    std::to_string(observed) + " of " + std::to_string(next) + " were observed");
+  };
+  if (policy.needs().prompt) check_all(int32_t(prompt->positions.size()));
+  if (policy.needs().future) check_all(future->end - future->first);
   if (policy.needs().tail > 0) check_tail("policy " + policy.row().name);
 }
 
@@ -63,6 +66,7 @@ void SessionImpl::check_tail(const std::string& reader) const {
 
 size_t SessionImpl::held_for(const Needs& need) const {
   size_t bytes = need.prompt ? bytes_of(*prompt) : 0;
+  if (need.future) bytes += bytes_of(future->seen);
   if (need.lookahead > 0) bytes += bytes_of(ahead->seen);
   if (!need.repeat) return bytes;
   for (const Observation& part : *repeated) bytes += bytes_of(part);
@@ -82,6 +86,7 @@ PolicyInput SessionImpl::input_of(const Policy& policy, int64_t keep_total,
                               .keep_total = keep_total,
                               .threads = options.threads,
                               .prompt = need.prompt ? prompt.get() : nullptr,
+                              .future = need.future ? &future->seen : nullptr,
                               .repeat = need.repeat ? std::span<const Observation>(*repeated)
                                                     : std::span<const Observation>(),
                               .lookahead = need.lookahead > 0 ? &ahead->seen : nullptr,

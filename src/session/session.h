@@ -12,6 +12,7 @@
 #include "model/weights.h"
 #include "pith/pith.hpp"
 #include "policy/policy.h"
+#include "session/future_sample.h"
 
 namespace pith {
 
@@ -46,6 +47,9 @@ struct Lookahead {
   int asked = 0;
   Observation seen;
 };
+
+/// first, first + 1, ..: so many.
+std::vector<int32_t> indices(int32_t first, size_t count);
 
 /// Tells `progress` the share done. Throws Error(interrupted) where it says to stop.
 void report_share(const Progress& progress, double share);
@@ -106,6 +110,8 @@ class SessionImpl {
   Observation seen;             ///< of the tail of what prefill has read
   /// Queries of what prefill has read, where they were asked for; forks share it.
   std::shared_ptr<Observation> prompt = std::make_shared<Observation>();
+  /// Queries that stand for those to come, likewise.
+  std::shared_ptr<FutureSample> future = std::make_shared<FutureSample>();
   /// What the repeat pass showed of the cache as it is; null where it was not run.
   std::shared_ptr<const std::vector<Observation>> repeated;
   /// What the model says next, likewise; the first tokens of more serve for fewer.
@@ -118,7 +124,8 @@ class SessionImpl {
  private:
   SessionImpl(const SessionImpl& other);
   void check_fits(size_t n_tokens) const;
-  void read(std::span<const int32_t> part, size_t observe_from, bool all_queries);
+  void read(std::span<const int32_t> part, size_t observe_from, bool all_queries,
+            const std::vector<int32_t>& sampled);
   void repeat(const Progress& progress);
   std::vector<int32_t> repeat_request(size_t from) const;
   std::vector<Observation> repeat_all(size_t most, const Progress& progress);
@@ -129,6 +136,7 @@ class SessionImpl {
   bool passes_hold(const Needs& need) const;
   void forget_passes();
   Observation& own_prompt();
+  FutureSample& own_future();
   void note_tokens(std::span<const int32_t> read_tokens);
   void check_observed(const Policy& policy) const;
   void check_tail(const std::string& reader) const;

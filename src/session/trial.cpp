@@ -45,7 +45,7 @@ Trial::Trial(const SessionImpl& session, const Needs& need, const Progress& prog
   check_trial(session.cache.next_position());
   check_whole(session);
   session.check_memory(session.cache.bytes().resident +
-                           session.held_for({.prompt = need.prompt}),
+                           session.held_for({.prompt = need.prompt, .future = need.future}),
                        "a copy of the cache");
   report_share(progress, 0);
   state_ = session.fork();
