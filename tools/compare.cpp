@@ -27,7 +27,7 @@ struct CompareSettings {
   CaseSettings cases;
   RowSettings rows;
   int diverge = 0;
-  bool only = false;
+  bool only = false, trial = false;
   std::string baseline;
   std::string json, csv, html;
 };
@@ -95,6 +95,7 @@ void compare(CompareSettings settings, const std::string& command_line) {
   options.cases = make_cases(settings.cases.policies, settings.cases.budgets, always, report.notes);
   options.session = session_options(settings.session);
   options.diverge = settings.diverge;
+  options.trial = settings.trial;
   Outputs outputs(settings);
 
   const RowSource source(settings.rows);
@@ -134,6 +135,9 @@ void add_compare(CLI::App& tool, const std::string& command_line) {
                   "also generate so many tokens greedily and tell where they differ; 0: none")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
+  command.add_flag("--trial", settings->trial,
+                   "also measure what `run --max-kl` goes by: the KL over the context's last 64 "
+                   "tokens of a cache compressed before them (trial_kl in --json)");
   add_session_options(command, settings->session);
   add_risk_limit(command, settings->session);
   command.add_option("--json", settings->json, "write all figures to this file");

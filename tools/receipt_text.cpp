@@ -43,6 +43,15 @@ std::string generation(const GenerationReceipt& g) {
          grouped(g.entries_evicted) + " entries";
 }
 
+std::string max_kl(const MaxKlReceipt& m) {
+  std::string out = significant(m.asked, 3) + " asked, " + significant(m.measured, 3) + " at " +
+                    m.budget + " over the last " + std::to_string(m.tokens) + " tokens";
+  for (size_t i = 0; i < m.tried.size(); ++i) {
+    out += (i == 0 ? "; tried " : ", ") + m.tried[i].budget + " " + significant(m.tried[i].kl, 3);
+  }
+  return out + (m.tried.empty() ? "" : ", in " + fixed(m.seconds, 1) + " s");
+}
+
 }  // namespace
 
 std::string receipt_text(const Receipt& r) {
@@ -51,6 +60,7 @@ std::string receipt_text(const Receipt& r) {
   out += line("cache", grouped(r.n_tokens) + " tokens: " + entries(r));
   out += line("bytes", before_after(r.bytes_full, r.bytes_kept) + ", resident " +
                            before_after(r.resident_full, r.resident_kept));
+  if (r.max_kl) out += line("max KL", max_kl(*r.max_kl));
   if (!r.generation.policy.empty()) out += line("generated", generation(r.generation));
   out += line("time", times(r.time_s));
   out += line("decode", speed(r));

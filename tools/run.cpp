@@ -14,6 +14,7 @@
 #include "prompt.h"
 #include "receipt_text.h"
 #include "session/session.h"
+#include "session/trial.h"
 #include "text_input.h"
 
 namespace pith::tools {
@@ -25,6 +26,7 @@ struct RunSettings {
   SamplerOptions sampler;
   std::string file, question;
   std::string policy, budget = kDefaultBudget;
+  std::optional<double> max_kl;              ///< in place of the budget
   GenerationOptions generation{.every = 0};  ///< 0: off
   int limit = 256;
   bool interactive = false, json = false, query_aware = false, no_template = false;
@@ -47,6 +49,7 @@ void check(const RunSettings& s) {
   Policy::parse(s.policy);
   if (s.generation.every > 0) check_generation(Policy::parse(s.generation.policy), s.generation);
   Budget::parse(s.budget);
+  if (s.max_kl) check_max_kl(*s.max_kl);
   if (s.file.empty() && s.question.empty() && !s.interactive) {
     throw Error(ErrorCode::usage, "the prompt is empty: give a text (-f), a question (-p) or -i");
   }
@@ -74,6 +77,14 @@ void read_in_blocks(Session& session, const Prompt& prompt, const RunSettings& s
   session.prefill(prompt.compressed, {}, bar.callback());
 }
 
+/// Throws, before any work, what compressing the prompt would.
+void check_size(Session& session, const Prompt& prompt, const RunSettings& settings) {
+  const auto n_tokens = int64_t(prompt.compressed.size());
+  if (settings.max_kl) return check_trial(n_tokens);
+  session.impl().check_budget(Policy::parse(settings.policy), Budget::parse(settings.budget),
+                              n_tokens);
+}
+
 /// Reads the part before the cut and compresses it.
 void read_and_compress(Session& session, const Prompt& prompt, const RunSettings& settings) {
   const Policy policy = Policy::parse(settings.policy);
@@ -87,7 +98,11 @@ void read_and_compress(Session& session, const Prompt& prompt, const RunSettings
     session.prefill(prompt.compressed, policy.needs(), bar.callback());
   }
   ProgressBar bar("compressing");
-  session.compress(settings.policy, settings.budget, bar.callback());
+  if (settings.max_kl) {
+    session.compress_within(settings.policy, *settings.max_kl, bar.callback());
+  } else {
+    session.compress(settings.policy, settings.budget, bar.callback());
+  }
 }
 
 void show_text(std::string_view text) {
@@ -142,8 +157,7 @@ void run(RunSettings settings, const std::string& command_line) {
   if (settings.stream) {
     read_in_blocks(session, prompt, settings);
   } else {
-    session.impl().check_budget(Policy::parse(settings.policy), Budget::parse(settings.budget),
-                                int64_t(prompt.compressed.size()));
+    check_size(session, prompt, settings);
     read_and_compress(session, prompt, settings);
     if (settings.generation.every > 0) session.compress_generated(settings.generation);
   }
@@ -190,10 +204,16 @@ void add_run(CLI::App& tool, const std::string& command_line) {
                      "the question after it; without -f, the whole prompt");
   command.add_option("--policy", settings->policy, "see `pith policies`")
       ->default_str(kDefaultPolicy);
+  CLI::Option* budget =
+      command
+          .add_option("--budget", settings->budget,
+                      "what stays: 10%, 512 (mean entries a layer and KV head) or 64MiB")
+          ->capture_default_str();
   command
-      .add_option("--budget", settings->budget,
-                  "what stays: 10%, 512 (mean entries a layer and KV head) or 64MiB")
-      ->capture_default_str();
+      .add_option("--max-kl", settings->max_kl,
+                  "in place of a budget: the smallest that moves the predictions of the prompt's "
+                  "last 64 tokens by no more than this mean KL in nats, measured")
+      ->excludes(budget);
   command
       .add_option("--every", settings->generation.every,
                   "compress what is generated too, each time so many tokens have come; off unless "
@@ -205,11 +225,13 @@ void add_run(CLI::App& tool, const std::string& command_line) {
                   "with --every: most generated entries kept, on average a layer and KV head")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
-  command.add_flag("--stream", settings->stream,
-                   std::string("compress while the prompt is read, in blocks of --every tokens: at "
-                               "most --generated entries of everything stay, whatever its length "
-                               "(default policy ") +
-                       kStreamPolicy + ")");
+  CLI::Option* stream = command.add_flag(
+      "--stream", settings->stream,
+      std::string("compress while the prompt is read, in blocks of --every tokens: at "
+                  "most --generated entries of everything stay, whatever its length "
+                  "(default policy ") +
+          kStreamPolicy + ")");
+  stream->excludes(command.get_option("--budget"), command.get_option("--max-kl"));
   command.add_option("-n,--predict", settings->limit, "most tokens of an answer; -1: no limit")
       ->check(CLI::Range(-1, 1 << 24))
       ->capture_default_str();

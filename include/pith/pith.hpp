@@ -83,6 +83,22 @@ struct GenerationReceipt {
   int64_t compressions = 0, entries_evicted = 0;
 };
 
+/// A budget that a search tried, and what it did to the predictions of the prompt's last tokens.
+struct TriedBudget {
+  std::string budget;
+  double kl = 0;  ///< mean KL against the full cache, nats
+};
+
+/// How Session::compress_within chose the budget.
+struct MaxKlReceipt {
+  double asked = 0;
+  double measured = 0;             ///< mean KL at the budget; 0 where the whole cache stays
+  std::string budget;              ///< 100%: the whole cache stays
+  int tokens = 0;                  ///< over which the KL is the mean
+  double seconds = 0;              ///< that the search took; not part of the other times
+  std::vector<TriedBudget> tried;  ///< in their order
+};
+
 /// What was really done; every run and result file carries it. Field names are those of the JSON.
 struct Receipt {
   std::string policy;  ///< full spec with all defaults
@@ -96,6 +112,7 @@ struct Receipt {
   PhaseTimes time_s;
   PhaseTimes cpu_s;  ///< CPU time of all threads in the same phases
   GenerationReceipt generation;
+  std::optional<MaxKlReceipt> max_kl;  ///< where a search chose the budget
   int64_t tokens_generated = 0;
   double decode_tok_s = 0;
   int64_t peak_rss_bytes = 0;
@@ -149,6 +166,18 @@ class Session {
   /// Error(usage) where the policy scores by positions that prefill did not observe (decode and
   /// evaluate observe nothing), Error(budget) where the budget cannot be met.
   Receipt compress(std::string_view policy, std::string_view budget, const Progress& progress = {});
+
+  /// Compresses to the smallest budget that does not move the predictions of the last 64 tokens
+  /// read by more than `max_kl`, a mean KL against the full cache in nats: a copy that ends before
+  /// them is compressed and reads them, teacher-forced, which is measured, not estimated. Budgets
+  /// are shares of the cache from 2% to 90%, each at most 1.5 times the one before. They are
+  /// bisected, so the one chosen is the smallest of them where the KL falls as the budget grows;
+  /// what was tried is in the receipt's `max_kl`, and the KL of the one chosen is at most `max_kl`
+  /// in any case. Where none will do the whole cache stays, and the receipt's notes say so. Takes
+  /// up to 4 times scoring and the time of 64 tokens, once more the policy's passes, and memory for
+  /// one more cache. Throws what compress() does, and Error(usage) for a bound that is not above 0,
+  /// fewer than 128 tokens or a cache that was compressed before.
+  Receipt compress_within(std::string_view policy, double max_kl, const Progress& progress = {});
 
   /// From now on compresses what follows as well: after every `every` tokens, the entries that came
   /// since this call and left the newest `window` compete, and `kept - every` a head stay on

@@ -35,6 +35,8 @@ struct ModelShape {
 struct Needs {
   int tail = 0;         ///< queries, states and logits of so many last positions
   bool prompt = false;  ///< queries of every position of the prompt
+  /// Queries of some positions, evenly from an eighth of the prompt on: their number does not grow.
+  bool future = false;
   /// Queries of a second pass, in which the model is told to repeat the prompt.
   bool repeat = false;
   int lookahead = 0;         ///< queries of so many greedy tokens after the prompt; takes a tail
@@ -137,6 +139,7 @@ struct PolicyContext {
   int64_t keep_total = 0;  ///< entries to keep over the whole cache, protected ones counted
   int threads = 1;
   const Observation* prompt = nullptr;       ///< queries of the whole prompt
+  const Observation* future = nullptr;       ///< queries at those positions and maybe at others
   std::span<const Observation> repeat = {};  ///< the repeat pass, in parts
   const Observation* lookahead = nullptr;  ///< greedy tokens after the prompt, from the full cache
   size_t scratch_bytes = size_t{1} << 30;  ///< bound on the working memory of scoring

@@ -44,26 +44,21 @@ std::vector<int32_t> counted_from(int32_t first, int count) {
   return out;
 }
 
-/// Sorted union of two ascending lists, and where each of their members went.
-struct OutputRows {
-  std::vector<int32_t> all, logits, observed;
+/// Sorted union of two ascending lists.
+std::vector<int32_t> joined(std::span<const int32_t> a, std::span<const int32_t> b) {
+  std::vector<int32_t> out;
+  std::ranges::set_union(a, b, std::back_inserter(out));
+  return out;
+}
 
-  OutputRows(std::span<const int32_t> logit_rows, std::span<const int32_t> observe_rows) {
-    std::set_union(logit_rows.begin(), logit_rows.end(), observe_rows.begin(), observe_rows.end(),
-                   std::back_inserter(all));
-    logits = places(logit_rows);
-    observed = places(observe_rows);
+/// Where each of `rows` is in `all`; both ascending.
+std::vector<int32_t> places_in(const std::vector<int32_t>& all, std::span<const int32_t> rows) {
+  std::vector<int32_t> out;
+  for (const int32_t r : rows) {
+    out.push_back(int32_t(std::ranges::lower_bound(all, r) - all.begin()));
   }
-
- private:
-  std::vector<int32_t> places(std::span<const int32_t> rows) const {
-    std::vector<int32_t> out;
-    for (const int32_t r : rows) {
-      out.push_back(int32_t(std::lower_bound(all.begin(), all.end(), r) - all.begin()));
-    }
-    return out;
-  }
-};
+  return out;
+}
 
 }  // namespace
 
@@ -78,8 +73,8 @@ struct Engine::Impl {
   void check(const KvCache& cache, const Step& step) const;
   void prepare(KvCache& cache, const GraphKey& key);
   void compute();
-  void observe(std::span<const int32_t> query_rows, std::span<const int32_t> positions,
-               Observation& seen);
+  void observe(const std::vector<int32_t>& observed, std::span<const int32_t> rows,
+               int32_t first_position, Observation& seen);
 
   double observe_s = 0;
 };
@@ -158,50 +153,54 @@ void Engine::Impl::compute() {
   }
 }
 
-/// Appends `query_rows` of the observed queries, which belong to `positions`.
-void Engine::Impl::observe(std::span<const int32_t> query_rows, std::span<const int32_t> positions,
-                           Observation& seen) {
+/// Appends the queries of tokens `rows`, which are among those `observed` by the graph; token 0 is
+/// at `first_position`.
+void Engine::Impl::observe(const std::vector<int32_t>& observed, std::span<const int32_t> rows,
+                           int32_t first_position, Observation& seen) {
+  if (rows.empty()) return;
   const Timer timer;
+  const auto places = places_in(observed, rows);
   seen.query.resize(graph->query.size());
   for (size_t il = 0; il < graph->query.size(); ++il) {
-    append_rows(graph->query[il], query_rows, seen.query[il]);
+    append_rows(graph->query[il], places, seen.query[il]);
   }
-  seen.positions.insert(seen.positions.end(), positions.begin(), positions.end());
+  for (const int32_t row : rows) seen.positions.push_back(first_position + row);
   observe_s += timer.seconds();
 }
 
 void Engine::run(KvCache& cache, const Step& step, std::vector<float>& logits, Observation* seen,
-                 Observation* queries) {
+                 std::span<const QueryRows> queries) {
   impl_->check(cache, step);
   const int n = int(step.tokens.size());
   cache.check_append(n);
-  const OutputRows rows(step.logit_rows, step.observe_rows);
-  const std::vector<int32_t> all = counted_from(0, n);
-  const std::span<const int32_t> observed = queries != nullptr ? all : step.observe_rows;
+  const std::vector<int32_t> out_rows = joined(step.logit_rows, step.observe_rows);
+  std::vector<int32_t> observed(step.observe_rows.begin(), step.observe_rows.end());
+  for (const QueryRows& part : queries) observed = joined(observed, part.rows);
   impl_->prepare(cache, {.n_tokens = n,
-                         .n_out = int(rows.all.size()),
+                         .n_out = int(out_rows.size()),
                          .n_observe = int(observed.size()),
                          .shift_layer = step.shift != nullptr ? step.shift->layer : -1,
                          .attention = impl_->ops->signature(cache, n)});
   const Graph& graph = *impl_->graph;
-  const std::vector<int32_t> positions = counted_from(cache.next_position(), n);
+  const int32_t first = cache.next_position();
+  const std::vector<int32_t> positions = counted_from(first, n);
   set_ints(graph.tokens, step.tokens);
   set_ints(graph.positions, positions);
-  set_ints(graph.out_rows, rows.all);
+  set_ints(graph.out_rows, out_rows);
   set_ints(graph.observe_rows, observed);
   if (step.shift != nullptr) set_floats(graph.shift, step.shift->values);
   impl_->ops->bind(cache, n);
   impl_->compute();
   logits.clear();
-  if (!rows.logits.empty()) append_rows(graph.logits, rows.logits, logits);
-  if (queries != nullptr) impl_->observe(all, positions, *queries);
-  if (!rows.observed.empty() && seen != nullptr) {
-    std::vector<int32_t> seen_positions;
-    for (const int32_t row : step.observe_rows) seen_positions.push_back(positions[size_t(row)]);
-    const auto first = counted_from(0, int(step.observe_rows.size()));
-    impl_->observe(queries != nullptr ? step.observe_rows : first, seen_positions, *seen);
-    append_rows(graph.residual, rows.observed, seen->residual);
-    append_rows(graph.logits, rows.observed, seen->logits);
+  if (!step.logit_rows.empty()) {
+    append_rows(graph.logits, places_in(out_rows, step.logit_rows), logits);
+  }
+  for (const QueryRows& part : queries) impl_->observe(observed, part.rows, first, part.out);
+  if (!step.observe_rows.empty() && seen != nullptr) {
+    const auto states = places_in(out_rows, step.observe_rows);
+    impl_->observe(observed, step.observe_rows, first, *seen);
+    append_rows(graph.residual, states, seen->residual);
+    append_rows(graph.logits, states, seen->logits);
   }
   cache.commit_append(n);
 }

@@ -24,6 +24,12 @@ struct HeadShift {
   std::span<const float> values;  ///< [tokens, n_head * head_dim]
 };
 
+/// Tokens of a step whose positions and queries are appended to an observation.
+struct QueryRows {
+  Observation& out;
+  std::span<const int32_t> rows;  ///< indices into the step's tokens, ascending
+};
+
 /// One pass of the model over some tokens.
 struct Step {
   std::span<const int32_t> tokens;      ///< at most max_tokens(), at cache.next_position()..
@@ -41,10 +47,10 @@ class Engine {
   ~Engine();
 
   /// Runs the tokens over `cache`, appends their entries, and writes logits [logit_rows, n_vocab]
-  /// into `logits` (resized). What observe_rows ask for is appended to `seen`, and where `queries`
-  /// is given, positions and queries of all tokens to that. When it throws, the cache is as before.
+  /// into `logits` (resized). What observe_rows ask for is appended to `seen`, and queries alone to
+  /// each of `queries`. When it throws, the cache is as before.
   void run(KvCache& cache, const Step& step, std::vector<float>& logits, Observation* seen,
-           Observation* queries = nullptr);
+           std::span<const QueryRows> queries = {});
 
   /// Most tokens one step may take over this cache.
   int max_tokens(const KvCache& cache) const;

@@ -10,6 +10,7 @@
 #include "eval/teacher_forced.h"
 #include "policy/policy.h"
 #include "session/session.h"
+#include "session/trial.h"
 
 namespace pith {
 namespace {
@@ -81,14 +82,20 @@ class RowRun {
         base_(model, options.session),
         scored_(scored_positions(row)) {
     constexpr double kPrefill = 0.5;
+    const double passed = options.trial ? 0.75 : 1;
     base_.prefill(row.context, observed(), part_of(progress, 0, kPrefill));
-    base_.impl().run_passes(observed(), part_of(progress, kPrefill, 1));  // once for all forks
+    // Once for all forks.
+    base_.impl().run_passes(observed(), part_of(progress, kPrefill, passed));
     Session full = base_.fork();
     full_logits_ = scored_logits(full, row);
     if (options.diverge > 0) {
       const auto n_vocab = size_t(model.shape().n_vocab);
       first_token_ = argmax(std::span(base_.impl().seen.logits).last(n_vocab));
       full_greedy_ = greedy_tokens(base_.fork(), first_token_, options.diverge, true);
+    }
+    const auto after = int64_t(row.context.size()) - row.prompt_tokens;
+    if (options.trial && after >= kLeastTokensOfTrial) {
+      trial_.emplace(base_.impl(), observed(), part_of(progress, passed, 1));
     }
   }
 
@@ -98,22 +105,27 @@ class RowRun {
     result.id = row_.id;
     result.kind = row_.kind;
     Session session = base_.fork();
-    result.receipt = compress(session, cell, progress);
+    result.receipt = compress(session.impl(), cell, progress);
     if (picture) result.kept = picture_of(session.impl().cache, base_.model().shape());
     if (options_.diverge > 0) {
       const auto own = greedy_tokens(session.fork(), first_token_, options_.diverge, true);
       result.divergence = first_difference(full_greedy_, own);
+    }
+    if (trial_) {
+      result.trial_kl =
+          trial_->kl([&](SessionImpl& copy) { compress(copy, cell, part_of(progress, 1, 1)); });
     }
     fill_metrics(result, changes(scored_logits(session, row_)));
     return result;
   }
 
  private:
-  Receipt compress(Session& session, const FidelityCase& cell, const Progress& progress) const {
-    if (row_.prompt_tokens == 0) return session.compress(cell.policy, cell.budget, progress);
-    return session.impl().compress_after(row_.prompt_tokens, generated_window(options_.session),
-                                         Policy::parse(cell.policy), Budget::parse(cell.budget),
-                                         progress);
+  Receipt compress(SessionImpl& session, const FidelityCase& cell, const Progress& progress) const {
+    const Policy policy = Policy::parse(cell.policy);
+    const Budget budget = Budget::parse(cell.budget);
+    if (row_.prompt_tokens == 0) return session.compress(policy, budget, progress);
+    return session.compress_after(row_.prompt_tokens, generated_window(options_.session), policy,
+                                  budget, progress);
   }
 
   /// What any policy reads, and the last position, whose logits start the free run.
@@ -142,6 +154,7 @@ class RowRun {
   std::vector<float> full_logits_;  // [scored, n_vocab]
   int32_t first_token_ = 0;
   std::vector<int32_t> full_greedy_;
+  std::optional<Trial> trial_;
 };
 
 std::vector<RowFidelity> run_row(const Model& model, const FidelityRow& row,

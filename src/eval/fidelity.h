@@ -21,7 +21,8 @@ struct FidelityCase {
 struct FidelityOptions {
   std::vector<FidelityCase> cases;
   SessionOptions session;
-  int diverge = 0;  ///< tokens of the free greedy run; 0: none
+  int diverge = 0;     ///< tokens of the free greedy run; 0: none
+  bool trial = false;  ///< also measure each case on the last 64 tokens of the context
 };
 
 /// Which entries a compressed cache holds, in buckets of neighbouring positions: bucket b of n
@@ -41,6 +42,10 @@ struct RowFidelity {
   double dnll = 0, mean_squared_dp = 0;
   /// First index where the greedy continuations differ; absent where they agree throughout.
   std::optional<int> divergence;
+  /// Mean KL over the context's last 64 tokens of a cache that was compressed before them, as
+  /// Session::compress_within measures it; absent where it was not asked for or the context has
+  /// fewer than 128 tokens after `prompt_tokens`.
+  std::optional<double> trial_kl;
   Receipt receipt;
   std::optional<KeptPicture> kept;  ///< of the first row only
 };

@@ -7,19 +7,13 @@
 #include <random>
 
 #include "base/argmax.h"
+#include "base/divergence.h"
 
 namespace pith {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int kResamples = 10000;
-
-double log_sum_exp(std::span<const float> logits) {
-  const double max = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(double(x) - max);
-  return max + std::log(sum);
-}
 
 }  // namespace
 
@@ -28,11 +22,7 @@ PredictionChange compare_logits(std::span<const float> full, std::span<const flo
   const double full_norm = log_sum_exp(full);
   const double compressed_norm = log_sum_exp(compressed);
   PredictionChange change;
-  for (size_t v = 0; v < full.size(); ++v) {
-    const double log_p = double(full[v]) - full_norm;
-    const double p = std::exp(log_p);
-    if (p > 0) change.kl += p * (log_p - (double(compressed[v]) - compressed_norm));
-  }
+  change.kl = kl_divergence(full, full_norm, compressed, compressed_norm);
   change.same_top = argmax(full) == argmax(compressed);
   if (next_token) {
     const double log_p = double(full[size_t(*next_token)]) - full_norm;

@@ -29,6 +29,13 @@ Json generation(const GenerationReceipt& g) {
           {"entries_evicted", g.entries_evicted}};
 }
 
+Json max_kl(const MaxKlReceipt& m) {
+  Json tried = Json::array();
+  for (const TriedBudget& t : m.tried) tried.push_back({{"budget", t.budget}, {"kl", t.kl}});
+  return {{"asked", m.asked},   {"measured", m.measured}, {"budget", m.budget},
+          {"tokens", m.tokens}, {"seconds", m.seconds},   {"tried", tried}};
+}
+
 }  // namespace
 
 Json to_json(const Receipt& receipt) {
@@ -54,6 +61,7 @@ Json to_json(const Receipt& receipt) {
            {"commit", receipt.commit},
            {"notes", receipt.notes}};
   if (!receipt.generation.policy.empty()) out["generation"] = generation(receipt.generation);
+  if (receipt.max_kl) out["max_kl"] = max_kl(*receipt.max_kl);
   return out;
 }
 

@@ -43,6 +43,7 @@ Json rows_json(const std::vector<RowFidelity>& rows) {
                    {"same_top", row.same_top},
                    {"dnll", row.dnll},
                    {"divergence", row.divergence ? Json(*row.divergence) : Json()}});
+    if (row.trial_kl) out.back()["trial_kl"] = *row.trial_kl;
   }
   return out;
 }

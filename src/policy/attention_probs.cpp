@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "policy/future.h"
 #include "policy/rotate.h"
 
 namespace pith {
@@ -16,8 +17,7 @@ using MatrixMap = Eigen::Map<Matrix>;
 
 /// Positions that each_attention_tile takes at a time.
 constexpr int kTile = 64;
-/// Queries of Source::future, and positions between the prompt and the first of them.
-constexpr int64_t kFutureQueries = 128;
+/// Positions between the prompt and the first query of Source::future.
 constexpr int32_t kFutureGap = 16;
 
 /// Queries of an observation, each with the position it asks from: its own, or another that it is
@@ -58,13 +58,11 @@ Asking first_of(const Observation& seen, int count) {
 
 /// Queries of the prompt from its second eighth on, moved behind it in their order.
 Asking future_of(const PolicyContext& context) {
-  Asking out{.seen = *context.prompt, .places = {}, .positions = {}, .turned = true};
-  const auto n = int64_t(context.prompt->positions.size());
-  const int64_t from = n / 8, count = std::min(kFutureQueries, n - from);
-  for (int64_t j = 0; j < count; ++j) {
-    out.places.push_back(int(from + j * (n - 1 - from) / std::max<int64_t>(1, count - 1)));
-    out.positions.push_back(context.cache.next_position() + kFutureGap + int32_t(j));
-  }
+  const int32_t n = context.cache.next_position();
+  Asking out{.seen = *context.future, .places = {}, .positions = {}, .turned = true};
+  out.places = nearest_places(context.future->positions, future_positions(n));
+  out.positions.resize(out.places.size());
+  std::iota(out.positions.begin(), out.positions.end(), n + kFutureGap);
   return out;
 }
 
@@ -215,7 +213,7 @@ std::vector<Asking> parts_of(const PolicyContext& context, const Reading& readin
       if (context.prompt != nullptr) out.push_back(all_of(*context.prompt));
       break;
     case Source::future:
-      if (context.prompt != nullptr) out.push_back(future_of(context));
+      if (context.future != nullptr) out.push_back(future_of(context));
       break;
     case Source::repeat:
       for (const Observation& part : context.repeat) out.push_back(all_of(part));
@@ -247,8 +245,9 @@ Needs Reading::needs() const {
     case Source::tail:
       return {.tail = count};
     case Source::prompt:
-    case Source::future:
       return {.prompt = true};
+    case Source::future:
+      return {.future = true};
     case Source::repeat:
       return {.repeat = true};
     case Source::lookahead:

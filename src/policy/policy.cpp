@@ -168,6 +168,7 @@ bool Policy::weighs() const {
 Needs Needs::operator|(const Needs& other) const {
   return {.tail = std::max(tail, other.tail),
           .prompt = prompt || other.prompt,
+          .future = future || other.future,
           .repeat = repeat || other.repeat,
           .lookahead = std::max(lookahead, other.lookahead),
           .calibration = calibration || other.calibration};

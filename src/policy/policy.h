@@ -148,7 +148,7 @@ class Policy {
   /// Whether it can run while tokens are generated: from the last positions and the cache alone.
   bool in_generation() const {
     const Needs need = needs();
-    return !need.prompt && !need.repeat && need.lookahead == 0;
+    return !need.prompt && !need.future && !need.repeat && need.lookahead == 0;
   }
 
   /// The score as the wrappers leave it.

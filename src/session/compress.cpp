@@ -43,11 +43,15 @@ size_t counted_entry_bytes(const CacheGeometry& geometry, bool weighed) {
 }
 
 void SessionImpl::check_observed(const Needs& need, const std::string& reader) const {
-  if (need.prompt && int32_t(prompt->positions.size()) != cache.next_position()) {
+  const int32_t next = cache.next_position();
+  const auto check_all = [&](int32_t observed) {
+    if (observed == next) return;
     throw Error(ErrorCode::usage, reader + " reads the queries of the whole prompt, and " +
-                                      std::to_string(prompt->positions.size()) + " of " +
-                                      std::to_string(cache.next_position()) + " were observed");
-  }
+                                      std::to_string(observed) + " of " + std::to_string(next) +
+                                      " were observed");
+  };
+  if (need.prompt) check_all(int32_t(prompt->positions.size()));
+  if (need.future) check_all(future->end - future->first);
   if (need.tail > 0) check_tail(reader);
 }
 
@@ -64,9 +68,9 @@ void SessionImpl::check_tail(const std::string& reader) const {
   }
 }
 
-/// Bytes of the observations beyond the tail that scoring reads.
 size_t SessionImpl::held_for(const Needs& need) const {
   size_t bytes = need.prompt ? bytes_of(*prompt) : 0;
+  if (need.future) bytes += bytes_of(future->seen);
   if (need.lookahead > 0) bytes += bytes_of(ahead->seen);
   if (!need.repeat) return bytes;
   for (const Observation& part : *repeated) bytes += bytes_of(part);
@@ -91,6 +95,7 @@ PolicyInput SessionImpl::input_for(const Needs& need, const std::string& reader,
                               .keep_total = keep_total,
                               .threads = options.threads,
                               .prompt = need.prompt ? prompt.get() : nullptr,
+                              .future = need.future ? &future->seen : nullptr,
                               .repeat = need.repeat ? std::span<const Observation>(*repeated)
                                                     : std::span<const Observation>(),
                               .lookahead = need.lookahead > 0 ? &ahead->seen : nullptr,
@@ -177,6 +182,7 @@ Receipt SessionImpl::begin_receipt(const Policy& policy, const Budget& budget) c
     times->score = times->select = times->apply = 0;
   }
   next.scratch_peak = 0;
+  next.max_kl.reset();
   return next;
 }
 

@@ -88,8 +88,10 @@ Observation SessionImpl::run_aside(std::span<const int32_t> part, const Progress
   for (size_t at = 0; at < part.size();) {
     report_share(progress, double(at) / double(part.size()));
     const size_t n = std::min(part.size() - at, size_t(engine->max_tokens(cache)));
+    const auto all = indices(0, n);
+    const QueryRows queries{out, all};
     engine->run(cache, {.tokens = part.subspan(at, n), .logit_rows = {}, .observe_rows = {}},
-                logits, nullptr, &out);
+                logits, nullptr, {&queries, 1});
     at += n;
   }
   take_own(out);
@@ -156,12 +158,13 @@ Observation SessionImpl::greedy(int count, const Progress& progress) {
   const auto n_vocab = size_t(model.shape().n_vocab);
   const int32_t row = 0;
   Observation out;
+  const QueryRows queries{out, {&row, 1}};
   std::vector<float> next;
   int32_t token = argmax(std::span(seen.logits).last(n_vocab));
   for (int i = 0; i < count && (i == 0 || !model.is_end(token)); ++i) {
     report_share(progress, double(i) / count);
     engine->run(cache, {.tokens = {&token, 1}, .logit_rows = {&row, 1}, .observe_rows = {}}, next,
-                nullptr, &out);
+                nullptr, {&queries, 1});
     token = argmax(next);
   }
   take_own(out);

@@ -32,13 +32,6 @@ CacheGeometry geometry_of(const ModelShape& shape, const SessionOptions& options
           .n_ctx = options.n_ctx};
 }
 
-/// Indices [first, count) as a list.
-std::vector<int32_t> indices(int32_t first, size_t count) {
-  std::vector<int32_t> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
-
 /// Bytes that a position's queries take in an Observation.
 size_t query_bytes(const ModelShape& shape) {
   return size_t(shape.n_layer) * size_t(shape.n_head) * size_t(shape.head_dim) * sizeof(float);
@@ -73,6 +66,12 @@ void check_calibration(const Calibration* calibration, const Model& model) {
 }
 
 }  // namespace
+
+std::vector<int32_t> indices(int32_t first, size_t count) {
+  std::vector<int32_t> out(count);
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
 
 void report_share(const Progress& progress, double share) {
   if (progress && !progress(share)) throw Error(ErrorCode::interrupted, "interrupted");
@@ -110,6 +109,7 @@ SessionImpl::SessionImpl(const SessionImpl& other)
       tokens(other.tokens),
       seen(other.seen),
       prompt(other.prompt),
+      future(other.future),
       repeated(other.repeated),
       ahead(other.ahead),
       logits(other.logits),
@@ -148,20 +148,33 @@ Observation& SessionImpl::own_prompt() {
   return *prompt;
 }
 
+FutureSample& SessionImpl::own_future() {
+  if (future.use_count() > 1) future = std::make_shared<FutureSample>(*future);
+  return *future;
+}
+
 void SessionImpl::note_tokens(std::span<const int32_t> read_tokens) {
   tokens.insert(tokens.end(), read_tokens.begin(), read_tokens.end());
   forget_passes();
 }
 
-void SessionImpl::read(std::span<const int32_t> part, size_t observe_from, bool all_queries) {
+/// Reads tokens and observes those from `observe_from` on; of positions `sampled` the queries.
+void SessionImpl::read(std::span<const int32_t> part, size_t observe_from, bool all_queries,
+                       const std::vector<int32_t>& sampled) {
   const PhaseTimer timer;
   const double observed_before = engine->observe_seconds();
   const size_t first = std::min(observe_from, part.size());
+  const auto all = indices(0, part.size());
+  const auto future_rows = rows_among(sampled, cache.next_position(), int32_t(part.size()));
+  std::vector<QueryRows> queries;
+  if (all_queries) queries.push_back({own_prompt(), all});
+  if (!sampled.empty()) queries.push_back({own_future().seen, future_rows});
   engine->run(cache,
               {.tokens = part,
                .logit_rows = {},
                .observe_rows = indices(int32_t(first), part.size() - first)},
-              logits, &seen, all_queries ? &own_prompt() : nullptr);
+              logits, &seen, queries);
+  if (!sampled.empty()) future->end = cache.next_position();
   note_tokens(part);
   const double observing = engine->observe_seconds() - observed_before;
   done.time_s.observe += observing;
@@ -181,14 +194,20 @@ void SessionImpl::prefill(std::span<const int32_t> text, const Needs& asked,
   }
   const auto wanted = size_t(std::max(need.tail, 0));
   const size_t observe_from = text.size() - std::min(text.size(), wanted);
+  std::vector<int32_t> sampled;
+  if (need.future) {
+    sampled = sample_positions(cache.next_position() + int32_t(text.size()));
+    own_future().begin(cache.next_position());
+  }
   for (size_t at = 0; at < text.size();) {
     report_share(progress, double(at) / double(text.size()));
     const size_t n = std::min(text.size() - at, size_t(engine->max_tokens(cache)));
-    read(text.subspan(at, n), observe_from - std::min(observe_from, at), need.prompt);
+    read(text.subspan(at, n), observe_from - std::min(observe_from, at), need.prompt, sampled);
     at += n;
     const size_t rows = std::min(seen.positions.size(), wanted);
     keep_observed(seen, seen.positions.size() - rows, rows);
   }
+  if (need.future) own_future().thin(sampled);
   report_share(progress, 1);
 }
 
@@ -230,6 +249,7 @@ void SessionImpl::trim(int32_t position) {
   if (!prompt->positions.empty() && prompt->positions.back() >= position) {
     keep_before(own_prompt(), position);
   }
+  if (future->end > position) own_future().trim(position);
 }
 
 void SessionImpl::describe_cache(Receipt& receipt) const {
@@ -285,6 +305,10 @@ void Session::prefill(std::span<const int32_t> tokens, const Needs& need,
 Receipt Session::compress(std::string_view policy, std::string_view budget,
                           const Progress& progress) {
   return impl_->compress(Policy::parse(policy), Budget::parse(budget), progress);
+}
+
+Receipt Session::compress_within(std::string_view policy, double max_kl, const Progress& progress) {
+  return impl_->compress_within(Policy::parse(policy), max_kl, progress);
 }
 
 void Session::compress_generated(const GenerationOptions& options) {

@@ -13,6 +13,7 @@
 #include "pith/pith.hpp"
 #include "pith/risk.hpp"
 #include "policy/policy.h"
+#include "session/future_sample.h"
 
 namespace pith {
 
@@ -48,6 +49,9 @@ struct Lookahead {
   Observation seen;
 };
 
+/// first, first + 1, ..: so many.
+std::vector<int32_t> indices(int32_t first, size_t count);
+
 /// Tells `progress` the share done. Throws Error(interrupted) where it says to stop.
 void report_share(const Progress& progress, double share);
 
@@ -78,6 +82,8 @@ class SessionImpl {
   /// stay, and the budget is one of the others alone.
   Receipt compress_after(int32_t from, int window, const Policy& policy, const Budget& budget,
                          const Progress& progress);
+  /// See Session::compress_within.
+  Receipt compress_within(const Policy& policy, double max_kl, const Progress& progress);
   void compress_generated(const GenerationOptions& options);
   /// Entries that a budget keeps of the cache as it is, and those that stay in compress_after();
   /// `weighed`: each has a log-weight.
@@ -94,6 +100,10 @@ class SessionImpl {
   std::unique_ptr<SessionImpl> fork() const;
   void trim(int32_t position);
   Receipt receipt() const;
+  /// Bytes of the observations beyond the tail that scoring reads.
+  size_t held_for(const Needs& need) const;
+  /// Throws Error(memory) where `bytes` for `what` are not free.
+  void check_memory(size_t bytes, const std::string& what) const;
 
   Model model;
   SessionOptions options;
@@ -103,6 +113,8 @@ class SessionImpl {
   Observation seen;             ///< of the tail of what prefill has read
   /// Queries of what prefill has read, where they were asked for; forks share it.
   std::shared_ptr<Observation> prompt = std::make_shared<Observation>();
+  /// Queries that stand for those to come, likewise.
+  std::shared_ptr<FutureSample> future = std::make_shared<FutureSample>();
   /// What the repeat pass showed of the cache as it is; null where it was not run.
   std::shared_ptr<const std::vector<Observation>> repeated;
   /// What the model says next, likewise; the first tokens of more serve for fewer.
@@ -116,8 +128,8 @@ class SessionImpl {
   SessionImpl(const SessionImpl& other);
   void check_fits(size_t n_tokens) const;
   void prefill_compressing(std::span<const int32_t> text, const Progress& progress);
-  void check_memory(size_t bytes, const std::string& what) const;
-  void read(std::span<const int32_t> part, size_t observe_from, bool all_queries);
+  void read(std::span<const int32_t> part, size_t observe_from, bool all_queries,
+            const std::vector<int32_t>& sampled);
   void repeat(const Progress& progress);
   std::vector<int32_t> repeat_request(size_t from) const;
   std::vector<Observation> repeat_all(size_t most, const Progress& progress);
@@ -130,15 +142,17 @@ class SessionImpl {
   bool passes_hold(const Needs& need) const;
   void forget_passes();
   Observation& own_prompt();
+  FutureSample& own_future();
   void note_tokens(std::span<const int32_t> read_tokens);
   void check_observed(const Needs& need, const std::string& reader) const;
   PolicyInput input_for(const Needs& need, const std::string& reader, int64_t keep_total,
                         const Protection& protection, const Progress& progress) const;
   void check_tail(const std::string& reader) const;
   void check_room_for(const std::string& pass, int64_t least) const;
-  size_t held_for(const Needs& need) const;
   Receipt compress_to(const Policy& policy, int64_t keep_total, const Protection& protection,
                       const Progress& progress, Receipt next);
+  MaxKlReceipt search_budget(const Policy& policy, double max_kl, std::vector<std::string>& notes,
+                             const Progress& progress) const;
   Receipt begin_receipt(const Policy& policy, const Budget& budget) const;
   Plan plan(const Policy& policy, int64_t keep_total, const Protection& protection,
             const Progress& progress, Receipt& record) const;

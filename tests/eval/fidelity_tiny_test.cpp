@@ -128,6 +128,33 @@ TEST_F(Fidelity, AGenerationRowShorterThanItsWindowKeepsAll) {
   }
 }
 
+/// The trial is the protocol itself, with the context cut before its last 64 tokens.
+TEST_F(Fidelity, ATrialIsARowThatEndsEarlier) {
+  options_.trial = true;
+  for (const int prompt_tokens : {0, 40}) {
+    FidelityRow whole = row("a", 200, 20, 3), cut = whole;
+    whole.prompt_tokens = cut.prompt_tokens = prompt_tokens;
+    cut.context.resize(136);
+    cut.continuation.assign(whole.context.begin() + 136, whole.context.end());
+    cut.score.assign(64, 1);
+    const auto trials = run({whole})[0], rows = run({cut})[0];
+    for (size_t c = 0; c < options_.cases.size(); ++c) {
+      ASSERT_TRUE(trials[c].trial_kl.has_value());
+      EXPECT_NEAR(*trials[c].trial_kl, mean(rows[c].kl), 1e-3 * mean(rows[c].kl) + 1e-12);
+    }
+    EXPECT_GT(*trials[1].trial_kl, 0);
+  }
+}
+
+TEST_F(Fidelity, AShortRowHasNoTrial) {
+  options_.trial = true;
+  FidelityRow generation = row("g", 150, 20, 3);
+  generation.prompt_tokens = 30;
+  for (const auto& results : run({row("a", 127, 20, 3), generation})) {
+    for (const RowFidelity& result : results) EXPECT_FALSE(result.trial_kl.has_value());
+  }
+}
+
 TEST_F(Fidelity, StoppedRunsKeepWholeRows) {
   std::vector<std::vector<RowFidelity>> kept;
   const auto r = row("a", 80, 10, 3);

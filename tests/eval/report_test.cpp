@@ -108,9 +108,31 @@ TEST(ReportJson, ReceiptHasTheFieldsOfTheResultFormat) {
         "decode_tok_s", "peak_rss_bytes", "threads", "backend", "version", "commit", "notes"}) {
     EXPECT_TRUE(json.contains(name)) << name;
   }
+  EXPECT_FALSE(json.contains("max_kl"));
   EXPECT_EQ(json["per_layer"][1].dump(), R"({"layer":1,"kind":"global","kept":[5,6]})");
   EXPECT_EQ(keys(json["time_s"]), (std::vector<std::string>{"load", "prefill", "observe", "score",
                                                             "select", "apply", "decode"}));
+}
+
+TEST(ReportJson, ReceiptTellsHowASearchChoseTheBudget) {
+  Receipt receipt;
+  receipt.max_kl = {.asked = 0.1,
+                    .measured = 0.05,
+                    .budget = "25%",
+                    .tokens = 64,
+                    .seconds = 2,
+                    .tried = {{"20%", 0.2}, {"25%", 0.05}}};
+  EXPECT_EQ(to_json(receipt)["max_kl"].dump(),
+            R"({"asked":0.1,"measured":0.05,"budget":"25%","tokens":64,"seconds":2.0,)"
+            R"("tried":[{"budget":"20%","kl":0.2},{"budget":"25%","kl":0.05}]})");
+}
+
+TEST(ReportJson, ATrialIsAFigureOfItsRow) {
+  FidelityReport report = sample_report();
+  report.results[0].rows[0].trial_kl = 0.5;
+  const auto rows = to_json(report)["results"][0]["per_row"];
+  EXPECT_EQ(rows[0]["trial_kl"], 0.5);
+  EXPECT_FALSE(rows[1].contains("trial_kl"));
 }
 
 TEST(ReportJson, TextOfBytesThatAreNotUtf8) {

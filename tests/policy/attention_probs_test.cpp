@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policy/future.h"
 #include "reference/attention_probs.hpp"
 #include "support/synthetic.h"
 
@@ -157,6 +158,35 @@ TEST(AttentionTiles, TheFutureTurnsQueriesOfThePromptAhead) {
       const Observation ahead = reference::future(synthetic.context(4));
       expect_tiles(synthetic, Source::future, {&ahead});
     }
+  }
+}
+
+/// A context that holds the queries of the positions asked for, and no others, has the same tiles.
+TEST(AttentionTiles, TheFutureNeedsNoOtherQueries) {
+  for (const int length : {1, 9, 147, 300}) {
+    const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {length}});
+    const int d = small_shape().n_head * small_shape().head_dim;
+    Observation few;
+    few.positions = future_positions(length);
+    for (const auto& layer : synthetic.prompt.query) {
+      auto& rows = few.query.emplace_back();
+      for (const int32_t p : few.positions) {
+        rows.insert(rows.end(), layer.begin() + p * d, layer.begin() + (p + 1) * d);
+      }
+    }
+    PolicyContext context = synthetic.context(4);
+    std::vector<float> all, alpha;
+    const auto collect = [&](std::vector<float>& to) {
+      each_attention_tile(context, {.source = Source::future}, 1, 1,
+                          [&](const AttentionProbs& tile) {
+                            to.insert(to.end(), tile.alpha.begin(), tile.alpha.end());
+                          });
+    };
+    collect(all);
+    context.prompt = nullptr;
+    context.future = &few;
+    collect(alpha);
+    EXPECT_EQ(alpha, all);
   }
 }
 

@@ -78,6 +78,17 @@ TEST_F(RepeatPass, ALongTextIsRepeatedInParts) {
   EXPECT_LT(s.compress("kvzip", "50%").entries_kept, int64_t(tokens.size()) * 90);
 }
 
+/// The pass of a search repeats the text up to the trial's tokens; the compression has its own.
+TEST_F(RepeatPass, ASearchForABudgetRunsItsOwn) {
+  const std::vector<int32_t> once = tokens;
+  while (tokens.size() < 160) tokens.insert(tokens.end(), once.begin(), once.end());
+  Session s = session();
+  const Receipt receipt = s.compress_within("kvzip", 0.1);
+  ASSERT_TRUE(receipt.max_kl && !receipt.max_kl->tried.empty());
+  EXPECT_LE(receipt.max_kl->measured, 0.1);
+  EXPECT_EQ(s.next_position(), int32_t(tokens.size()));
+}
+
 TEST_F(RepeatPass, WithoutRoomIsRefusedAndNothingIsLost) {
   Session s = session(int(tokens.size()) + 4);
   expect_error(ErrorCode::memory, "the repeat pass does not fit",

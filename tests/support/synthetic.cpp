@@ -201,6 +201,7 @@ PolicyContext Synthetic::context(int64_t keep_total, int threads) const {
           .keep_total = keep_total,
           .threads = threads,
           .prompt = &prompt,
+          .future = &prompt,
           .repeat = repeat,
           .lookahead = &lookahead,
           .calibration = calibration.shares.empty() ? nullptr : &calibration,

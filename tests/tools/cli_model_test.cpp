@@ -92,6 +92,28 @@ TEST(Run, ABudgetThatCannotBeMetIsRefusedBeforeTheTextIsRead) {
   EXPECT_THAT(result.err, HasSubstr("budget"));
 }
 
+TEST(Run, ABoundOnTheKlChoosesTheBudget) {
+  const test::TempFile text(text_with_fact(), ".txt");
+  const std::string command = with_model("run") + " -p 'Who?' -n 4 --policy snapkv -f ";
+  const auto json_out = test::run_tool(command + text.path() + " --max-kl 0.05 --json");
+  ASSERT_EQ(json_out.exit_code, 0) << json_out.err;
+  const json receipt = json::parse(json_out.out)["receipt"];
+  const json& found = receipt["max_kl"];
+  EXPECT_EQ(found["asked"], 0.05);
+  EXPECT_LE(found["measured"].get<double>(), 0.05);
+  EXPECT_EQ(found["budget"], receipt["budget_requested"]);
+  EXPECT_GE(found["tried"].size(), 3U);
+  const auto plain = test::run_tool(command + text.path() + " --max-kl 1000");
+  EXPECT_THAT(plain.err, HasSubstr("at 2% over the last 64 tokens; tried 20% "));
+}
+
+TEST(Run, APromptTooShortForATrialSaysSoBeforeItIsRead) {
+  const auto result = test::run_tool(with_model("run") + " -p 'Who?' --max-kl 0.1");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err.find("reading"), std::string::npos) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("give a budget instead"));
+}
+
 TEST(Run, APromptLongerThanTheContextFails) {
   const test::TempFile text(text_with_fact(), ".txt");
   const auto result =
@@ -106,7 +128,7 @@ TEST(Compare, WritesFiguresForEveryPolicy) {
       html({}, ".html");
   const auto result =
       test::run_tool(with_model("compare") + " -f " + text.path() +
-                     " --continue 32 --policy snapkv --budget 25% 50% --diverge 8 --json " +
+                     " --continue 32 --policy snapkv --budget 25% 50% --diverge 8 --trial --json " +
                      out.path() + " --csv " + csv.path() + " --html " + html.path());
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json report = json::parse(test::read_file(out.path()));
@@ -114,6 +136,8 @@ TEST(Compare, WritesFiguresForEveryPolicy) {
   EXPECT_EQ(report["results"][0]["policy"], "full");
   EXPECT_EQ(report["results"][0]["kl"]["mean"], 0.0);
   for (size_t c = 1; c < 7; ++c) EXPECT_GT(report["results"][c]["kl"]["mean"], 0.0) << c;
+  EXPECT_EQ(report["results"][0]["per_row"][0]["trial_kl"], 0.0);
+  EXPECT_GT(report["results"][1]["per_row"][0]["trial_kl"], 0.0);
   EXPECT_EQ(std::ranges::count(test::read_file(csv.path()), '\n'), 8);
   EXPECT_THAT(test::read_file(html.path()), HasSubstr("What each policy keeps, at 25%"));
   EXPECT_THAT(result.out, HasSubstr("snapkv"));

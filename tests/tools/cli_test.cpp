@@ -68,6 +68,14 @@ TEST(CommandLine, BadNumbersAreWrongUsage) {
   expect_failure(2, "--masks", "correlate -f x --masks 0");
 }
 
+TEST(CommandLine, ABoundOnTheKlStandsInPlaceOfABudget) {
+  for (const char* bound : {"0", "-1", "nan", "inf"}) {
+    expect_failure(2, "KL", "run -p x --policy snapkv --max-kl " + std::string(bound));
+  }
+  expect_failure(2, "--max-kl", "run -p x --max-kl much");
+  expect_failure(2, "excludes", "run -p x --max-kl 0.1 --budget 10%");
+}
+
 TEST(CommandLine, AnEmptyPromptIsWrongUsage) {
   expect_failure(2, "the prompt is empty", "run --policy full");
   expect_failure(2, "the prompt is empty", "run --policy full -p ''");

@@ -234,7 +234,8 @@ TEST(Sources, SayWhatTheyNeed) {
   EXPECT_EQ(needs_of("snapkv(source=lookahead,window=8)").tail, 1);
   EXPECT_EQ(needs_of("kvzip(source=tail,window=5)").tail, 5);
   EXPECT_FALSE(needs_of("kvzip(source=tail)").repeat);
-  EXPECT_TRUE(needs_of("tova(source=future)").prompt);
+  EXPECT_TRUE(needs_of("tova(source=future)").future);
+  EXPECT_FALSE(needs_of("tova(source=future)").prompt);
   EXPECT_EQ(needs_of("tova(source=future)").tail, 0);
 }
 
