@@ -12,6 +12,7 @@ constexpr int64_t kFutureQueries = 128;
 std::vector<int32_t> future_positions(int32_t n) {
   const int64_t from = n / 8, last = int64_t{n} - 1, count = std::min(kFutureQueries, n - from);
   std::vector<int32_t> out;
+  out.reserve(size_t(std::max<int64_t>(0, count)));
   for (int64_t j = 0; j < count; ++j) {
     out.push_back(int32_t(from + j * (last - from) / std::max<int64_t>(1, count - 1)));
   }
