@@ -53,7 +53,7 @@ struct SessionOptions {
   std::shared_ptr<const Calibration> calibration = nullptr;
   /// Abstain: compress() keeps every head whole, beyond the budget, whose plan is estimated to err
   /// by more than this part of what the head answers (BudgetRisk::plan_error in risk.hpp, future
-  /// queries); the receipt says which. prefill() observes the whole prompt's queries for it.
+  /// queries); the receipt says which. prefill() observes queries of the prompt for it.
   /// compress_generated(), whose bound goes first, does not look at it. None: no limit. Not above
   /// 0: Error(usage).
   std::optional<double> max_risk = {};

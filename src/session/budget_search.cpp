@@ -103,7 +103,7 @@ Receipt SessionImpl::compress_within(const Policy& policy, double max_kl,
                                      const Progress& progress) {
   check_max_kl(max_kl);
   check_trial(int64_t(tokens.size()));
-  check_observed(policy);
+  check_observed(policy.needs(), "policy " + policy.row().name);
   std::vector<std::string> notes;
   MaxKlReceipt found = whole_cache(max_kl);
   if (!policy.keeps_all()) {

@@ -186,7 +186,9 @@ TEST(AttentionTiles, TheFutureNeedsNoOtherQueries) {
     context.prompt = nullptr;
     context.future = &few;
     collect(alpha);
-    EXPECT_EQ(alpha, all);
+    ASSERT_EQ(alpha.size(), all.size());
+    // Not to the last bit: how sums are split depends on where memory begins.
+    for (size_t i = 0; i < all.size(); ++i) ASSERT_NEAR(alpha[i], all[i], 1e-6) << length;
   }
 }
 

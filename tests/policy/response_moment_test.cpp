@@ -166,7 +166,7 @@ TEST_F(Moment, OneEntryIsOneDirection) {
 }
 
 TEST_F(Moment, NothingObservedIsRefused) {
-  context_.prompt = nullptr;
+  context_.prompt = context_.future = nullptr;
   expect_error(ErrorCode::usage, "needs observed positions",
                [&] { ResponseMoment(context_, kFutureQueries, 0, 0, 16); });
 }
