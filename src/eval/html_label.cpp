@@ -59,6 +59,9 @@ bool same_policy(const std::string& text, const std::string& full) {
 
 std::string short_label(const std::string& spec) {
   if (!same_policy(spec, spec)) return spec;
+  for (const PresetRow& preset : preset_rows()) {
+    if (same_policy(preset.name, spec)) return preset.name;
+  }
   std::vector<Part> parts = parts_of(spec);
   // Tries what is left without each thing in turn: how defaults combine only the parser knows.
   const auto attempt = [&](const std::vector<Part>& fewer) {

@@ -97,7 +97,8 @@ std::vector<int> pursue(const RowMatrix<T>& features, std::span<const int> compe
   };
   if (!forced.empty()) refit();
   const Eigen::Matrix<T, Eigen::Dynamic, 1> norms = features.rowwise().norm();
-  const int batch = std::max(1, std::min(options.most_at_once, size / options.batches));
+  const int most = std::max(options.most_at_once, size / options.most_batches);
+  const int batch = std::max(1, std::min(most, size / options.batches));
   while (int(fit.support().size()) < size && !rest.empty()) {
     Eigen::Matrix<T, Eigen::Dynamic, 1> gain = features * fit.residual().transpose();
     for (Eigen::Index i = 0; i < gain.size(); ++i) gain[i] = norms[i] > 0 ? gain[i] / norms[i] : 0;

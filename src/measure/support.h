@@ -29,8 +29,9 @@ std::vector<T> fit_weights(const RowMatrix<T>& features,
 
 struct PursuitOptions {
   FitOptions fit{.ridge = 0.1, .sweeps = 3};  ///< after every batch
-  int most_at_once = 32;                      ///< entries of a batch: at most this,
-  int batches = 8;                            ///< and about size / batches
+  int most_at_once = 32;  ///< entries of a batch: at most this, or size / most_batches,
+  int batches = 8;        ///< and about size / batches
+  int most_batches = 16;  ///< so that the effort is linear in the entries
 };
 
 /// A support of `size` entries by orthogonal matching pursuit with weights in a box: each batch

@@ -58,6 +58,9 @@ TEST(ShortLabel, LeavesOutDefaultsAndParsesToTheSamePolicy) {
   EXPECT_EQ(short_label(Policy::parse("snapkv(kernel=21)+global").spec()),
             "snapkv(kernel=21)+global");
   EXPECT_EQ(short_label("no such policy <"), "no such policy <");
+  for (const PresetRow& preset : preset_rows()) {
+    EXPECT_EQ(short_label(Policy::parse(preset.name).spec()), preset.name);
+  }
   for (const ScoreRow& score : score_rows()) {
     for (const BudgetRow& rule : budget_rows()) {
       if (score.name == "full") continue;
