@@ -222,7 +222,8 @@ void add_run(CLI::App& tool, const std::string& command_line) {
       ->check(CLI::Range(1, 1 << 20));
   command
       .add_option("--generated", settings->generation.kept,
-                  "with --every or --stream: most entries kept of what is bounded, on average a layer and KV head")
+                  "with --every or --stream: most entries kept of what is bounded, on average a "
+                  "layer and KV head")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   CLI::Option* stream = command.add_flag(

@@ -5,16 +5,9 @@ namespace pith {
 
 namespace {
 
-class ClustersWrapper : public ReducingWrapper {
- protected:
+class ClustersWrapper : public PointReducingWrapper {
   measure::Support reduce(Task& task) const override {
-    const auto points = key_value_points(task.context, task.layer, task.head_kv, task.eligible);
-    const auto masses = masses_of(task.context, task.layer, task.head_kv, task.eligible);
-    return measure::cluster_support(points, masses, task.count);
-  }
-
-  size_t bytes(const PolicyContext& context, int layer, int head_kv) const override {
-    return key_value_bytes(context, layer, head_kv);
+    return measure::cluster_support(points(task), masses(task), task.count);
   }
 };
 

@@ -1,32 +1,18 @@
 #include "policy/wrappers/reducing.h"
-#include "policy/wrappers/weighting.h"
 #include "policy/wrappers/wrappers.h"
 
 namespace pith {
 
 namespace {
 
-class PpsWrapper : public ReducingWrapper {
+class PpsWrapper : public QueryReducingWrapper {
  public:
-  explicit PpsWrapper(const KnobValues& knobs) : ReducingWrapper(seed_of(knobs)), queries_(knobs) {}
-
-  Needs needs() const override { return queries_.needs(); }
-
- protected:
-  measure::Support reduce(Task& task) const override {
-    const auto features = queries_.features(task.context, task.layer, task.head_kv)
-                              .middleRows(task.eligible.first, task.eligible.count())
-                              .cast<double>()
-                              .eval();
-    return measure::pps_support(features, task.count, task.random);
-  }
-
-  size_t bytes(const PolicyContext& context, int layer, int head_kv) const override {
-    return 3 * queries_.bytes(context, layer, head_kv);
-  }
+  using QueryReducingWrapper::QueryReducingWrapper;
 
  private:
-  ServedQueries queries_;
+  measure::Support reduce(Task& task) const override {
+    return measure::pps_support(features(task), task.count, task.random);
+  }
 };
 
 std::vector<Knob> knobs_of_row() {

@@ -6,7 +6,6 @@
 
 #include "policy/keys.h"
 #include "policy/score_rows.h"
-#include "policy/wrappers/weighting.h"
 
 namespace pith {
 
@@ -50,29 +49,38 @@ Knob ReducingWrapper::seed_knob() {
           .help = "another seed draws other entries"};
 }
 
-measure::RowMatrix<double> key_value_points(const PolicyContext& context, int layer, int head_kv,
-                                            const Eligible& eligible) {
+measure::RowMatrix<double> PointReducingWrapper::points(const Task& task) {
   constexpr double kValues = 0.5;  // how much values count beside keys
-  const int d = context.cache.shape().head_dim;
-  measure::RowMatrix<double> points(eligible.count(), 2 * d);
-  points.leftCols(d) = scaled(keys_of(context, layer, head_kv), eligible, true);
-  points.rightCols(d) = kValues * scaled(values_of(context, layer, head_kv), eligible, false);
+  const int d = task.context.cache.shape().head_dim;
+  measure::RowMatrix<double> points(task.eligible.count(), 2 * d);
+  points.leftCols(d) = scaled(keys_of(task.context, task.layer, task.head_kv), task.eligible, true);
+  points.rightCols(d) =
+      kValues * scaled(values_of(task.context, task.layer, task.head_kv), task.eligible, false);
   return points;
 }
 
-size_t key_value_bytes(const PolicyContext& context, int layer, int head_kv) {
+std::vector<double> PointReducingWrapper::masses(const Task& task) {
+  std::vector<double> masses(size_t(task.eligible.count()), 1);
+  const auto log_weights = task.context.cache.log_weights(task.layer, task.head_kv);
+  for (size_t i = 0; !log_weights.empty() && i < masses.size(); ++i) {
+    masses[i] = std::exp(double(log_weights[size_t(task.eligible.first) + i]));
+  }
+  return masses;
+}
+
+size_t PointReducingWrapper::bytes(const PolicyContext& context, int layer, int head_kv) const {
   // Floats as read, doubles scaled, and the points: 1 + 2 + 4 times, and orders of them.
   return 8 * keys_bytes(context, layer, head_kv);
 }
 
-std::vector<double> masses_of(const PolicyContext& context, int layer, int head_kv,
-                              const Eligible& eligible) {
-  std::vector<double> masses(size_t(eligible.count()), 1);
-  const auto log_weights = context.cache.log_weights(layer, head_kv);
-  for (size_t i = 0; !log_weights.empty() && i < masses.size(); ++i) {
-    masses[i] = std::exp(double(log_weights[size_t(eligible.first) + i]));
-  }
-  return masses;
+measure::RowMatrix<double> QueryReducingWrapper::features(const Task& task) const {
+  return queries_.features(task.context, task.layer, task.head_kv)
+      .middleRows(task.eligible.first, task.eligible.count())
+      .cast<double>();
+}
+
+size_t QueryReducingWrapper::bytes(const PolicyContext& context, int layer, int head_kv) const {
+  return 3 * queries_.bytes(context, layer, head_kv);  // the same in doubles beside it
 }
 
 }  // namespace pith

@@ -3,6 +3,7 @@
 #include "measure/reducers.h"
 #include "policy/policy.h"
 #include "policy/protection.h"
+#include "policy/wrappers/weighting.h"
 
 namespace pith {
 
@@ -28,23 +29,45 @@ class ReducingWrapper : public Wrapper {
     measure::Random random;
   };
 
+ private:
   virtual measure::Support reduce(Task& task) const = 0;
   /// Working memory of that.
   virtual size_t bytes(const PolicyContext& context, int layer, int head_kv) const = 0;
 
- private:
   uint64_t seed_;
 };
 
-/// Where entries lie, for reducers that know no queries: keys about their mean and half the values,
-/// each over its root mean square [eligible, 2 head_dim]. Softmax does not see where keys are
-/// centred, but the measure does.
-measure::RowMatrix<double> key_value_points(const PolicyContext& context, int layer, int head_kv,
-                                            const Eligible& eligible);
-size_t key_value_bytes(const PolicyContext& context, int layer, int head_kv);
+/// For reducers that know no queries: where a head's entries lie and what each stands for.
+class PointReducingWrapper : public ReducingWrapper {
+ public:
+  using ReducingWrapper::ReducingWrapper;
 
-/// What each eligible entry stands for already: exp of its log-weight.
-std::vector<double> masses_of(const PolicyContext& context, int layer, int head_kv,
-                              const Eligible& eligible);
+ protected:
+  /// Keys about their mean and half the values, each over its root mean square [eligible, 2
+  /// head_dim]. Softmax does not see where keys are centred, but the measure does.
+  static measure::RowMatrix<double> points(const Task& task);
+  /// Exp of the entries' log-weights [eligible].
+  static std::vector<double> masses(const Task& task);
+
+ private:
+  size_t bytes(const PolicyContext& context, int layer, int head_kv) const override;
+};
+
+/// For reducers that serve queries: the response profiles of a head's entries.
+class QueryReducingWrapper : public ReducingWrapper {
+ public:
+  explicit QueryReducingWrapper(const KnobValues& knobs)
+      : ReducingWrapper(seed_of(knobs)), queries_(knobs) {}
+
+  Needs needs() const override { return queries_.needs(); }
+
+ protected:
+  measure::RowMatrix<double> features(const Task& task) const;
+
+ private:
+  size_t bytes(const PolicyContext& context, int layer, int head_kv) const override;
+
+  ServedQueries queries_;
+};
 
 }  // namespace pith

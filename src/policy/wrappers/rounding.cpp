@@ -1,35 +1,20 @@
 #include "policy/wrappers/reducing.h"
-#include "policy/wrappers/weighting.h"
 #include "policy/wrappers/wrappers.h"
 
 namespace pith {
 
 namespace {
 
-class RoundingWrapper : public ReducingWrapper {
+class RoundingWrapper : public QueryReducingWrapper {
  public:
   explicit RoundingWrapper(const KnobValues& knobs)
-      : ReducingWrapper(seed_of(knobs)),
-        queries_(knobs),
-        directions_(knobs.integer("directions")) {}
-
-  Needs needs() const override { return queries_.needs(); }
-
- protected:
-  measure::Support reduce(Task& task) const override {
-    const auto features = queries_.features(task.context, task.layer, task.head_kv)
-                              .middleRows(task.eligible.first, task.eligible.count())
-                              .cast<double>()
-                              .eval();
-    return measure::rounded_support(features, task.count, directions_, task.random);
-  }
-
-  size_t bytes(const PolicyContext& context, int layer, int head_kv) const override {
-    return 3 * queries_.bytes(context, layer, head_kv);
-  }
+      : QueryReducingWrapper(knobs), directions_(knobs.integer("directions")) {}
 
  private:
-  ServedQueries queries_;
+  measure::Support reduce(Task& task) const override {
+    return measure::rounded_support(features(task), task.count, directions_, task.random);
+  }
+
   int directions_;
 };
 

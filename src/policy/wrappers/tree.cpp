@@ -5,19 +5,13 @@ namespace pith {
 
 namespace {
 
-class TreeWrapper : public ReducingWrapper {
+class TreeWrapper : public PointReducingWrapper {
  public:
-  explicit TreeWrapper(const KnobValues& knobs) : ReducingWrapper(seed_of(knobs)) {}
+  explicit TreeWrapper(const KnobValues& knobs) : PointReducingWrapper(seed_of(knobs)) {}
 
- protected:
+ private:
   measure::Support reduce(Task& task) const override {
-    const auto points = key_value_points(task.context, task.layer, task.head_kv, task.eligible);
-    const auto masses = masses_of(task.context, task.layer, task.head_kv, task.eligible);
-    return measure::tree_support(points, masses, task.count, task.random);
-  }
-
-  size_t bytes(const PolicyContext& context, int layer, int head_kv) const override {
-    return key_value_bytes(context, layer, head_kv);
+    return measure::tree_support(points(task), masses(task), task.count, task.random);
   }
 };
 
