@@ -16,7 +16,7 @@ struct CorrelateSettings {
   ModelSettings model;
   SessionSettings session;
   RowSettings rows{.continuation = CorrelateOptions().positions};
-  std::vector<std::string> policies{kDefaultPolicy};
+  std::vector<std::string> policies{"behavior"};
   CorrelateOptions options;
   std::string json, html;
 };

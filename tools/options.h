@@ -9,7 +9,7 @@
 
 namespace pith::tools {
 
-inline constexpr const char* kDefaultPolicy = "behavior";
+inline constexpr const char* kDefaultPolicy = "pith";
 inline constexpr const char* kDefaultBudget = "25%";
 
 /// Options that every command with a model takes.

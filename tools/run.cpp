@@ -45,6 +45,13 @@ void fill_policies(RunSettings& s) {
   if (s.policy.empty()) s.policy = kDefaultPolicy;
 }
 
+std::vector<std::string> used_policies(const RunSettings& s) {
+  std::vector<std::string> out;
+  if (!s.stream) out.push_back(s.policy);
+  if (s.generation.every > 0) out.push_back(s.generation.policy);
+  return out;
+}
+
 void check(const RunSettings& s) {
   Policy::parse(s.policy);
   if (s.generation.every > 0) check_generation(Policy::parse(s.generation.policy), s.generation);
@@ -78,7 +85,7 @@ void read_in_blocks(Session& session, const Prompt& prompt, const RunSettings& s
 }
 
 /// Throws, before any work, what compressing the prompt would.
-void check_size(Session& session, const Prompt& prompt, const RunSettings& settings) {
+void check_size(Session session, const Prompt& prompt, const RunSettings& settings) {
   const auto n_tokens = int64_t(prompt.compressed.size());
   if (settings.max_kl) return check_trial(n_tokens);
   session.impl().check_budget(Policy::parse(settings.policy), Budget::parse(settings.budget),
@@ -151,13 +158,13 @@ void run(RunSettings settings, const std::string& command_line) {
   parts.question = settings.question;
   const Prompt prompt = make_prompt(vocab, parts);
   SessionOptions options = session_options(settings.session);
-  use_calibration(model, {&settings.policy, 1}, settings.session.no_calibrate, options);
-  Session session(model, options);
   const Sampler refuses_bad_options(vocab, settings.sampler);
+  if (!settings.stream) check_size(Session(model, options), prompt, settings);
+  use_calibration(model, used_policies(settings), settings.session.no_calibrate, options);
+  Session session(model, options);
   if (settings.stream) {
     read_in_blocks(session, prompt, settings);
   } else {
-    check_size(session, prompt, settings);
     read_and_compress(session, prompt, settings);
     if (settings.generation.every > 0) session.compress_generated(settings.generation);
   }

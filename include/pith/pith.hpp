@@ -62,7 +62,7 @@ struct SessionOptions {
 
 /// Compression while a session goes on, see Session::compress_generated.
 struct GenerationOptions {
-  std::string policy = "behavior+smooth(kernel=5)";
+  std::string policy = "sensitivity+smooth(kernel=5)+shares";
   int kept = 512;   ///< most entries that stay of what follows, on average a layer and KV head
   int every = 128;  ///< tokens from one compression to the next
   int window = 64;  ///< newest entries of each head that no compression evicts

@@ -30,7 +30,7 @@ inline constexpr std::array<std::string_view, 4> kRiskQueriesNames = {"tail", "f
                                                                       "file"};
 
 struct RiskOptions {
-  std::string policy = "behavior";             ///< whose plans are judged
+  std::string policy = "pith";                 ///< whose plans are judged
   std::vector<std::string> budgets = {"25%"};  ///< at which plans are made
   RiskQueries queries = RiskQueries::future;
   std::vector<std::vector<int32_t>> texts = {};  ///< tokens, for RiskQueries::file

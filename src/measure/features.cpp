@@ -1,6 +1,8 @@
 #include "measure/features.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -11,12 +13,26 @@ namespace {
 template <class T>
 using Map = Eigen::Map<const RowMatrix<T>>;
 
-/// Bucket b takes the queries b, b + buckets, .. with these signs.
-std::vector<int> random_signs(int queries, uint32_t seed) {
+/// The queries in the order of their buckets: bucket b has b, b + buckets, ..
+struct Bucketed {
+  std::vector<int> queries;  ///< bucket after bucket
+  std::vector<int> signs;    ///< [queries] in that order, random by query
+  std::vector<size_t> ends;  ///< [buckets] in `queries`
+};
+
+Bucketed bucketed(int queries, int buckets, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<int> signs(size_t(queries), 0);
   for (int& sign : signs) sign = (random() & 1U) != 0 ? 1 : -1;
-  return signs;
+  Bucketed out;
+  for (int b = 0; b < std::min(buckets, queries); ++b) {
+    for (int q = b; q < queries; q += buckets) {
+      out.queries.push_back(q);
+      out.signs.push_back(signs[size_t(q)]);
+    }
+    out.ends.push_back(out.queries.size());
+  }
+  return out;
 }
 
 /// o_q of every query [queries, head_dim].
@@ -37,26 +53,46 @@ T tau_of(std::span<const T> values, int head_dim, T tau_rel) {
   return tau_rel * std::sqrt(v.squaredNorm() / T(v.rows()));
 }
 
+/// to += mass * value - sum_k paid[k] * outputs[k], `lanes` numbers at a time, all of whose sums
+/// stay in registers.
+template <int lanes, class T>
+int add_lanes(std::span<const T> paid, std::span<const T* const> outputs, T mass, const T* value,
+              int from, int to, T* out) {
+  using Lanes = Eigen::Array<T, lanes, 1>;
+  int c = from;
+  for (; c + lanes <= to; c += lanes) {
+    Lanes sum = mass * Eigen::Map<const Lanes>(value + c);
+    for (size_t k = 0; k < paid.size(); ++k)
+      sum -= paid[k] * Eigen::Map<const Lanes>(outputs[k] + c);
+    Eigen::Map<Lanes>(out + c) += sum;
+  }
+  return c;
+}
+
+// An entry at a time: all of its sums lie together, and the outputs stay in the processor's caches.
 template <class T>
 void add_features(const Responses<T>& r, T tau, T scale, uint32_t seed, RowMatrix<T>& out) {
-  const Map<T> alpha(r.alpha.data(), r.entries, r.queries);
-  const Map<T> values(r.values.data(), r.entries, r.head_dim);
   const RowMatrix<T> outputs = outputs_of(r);
-  const auto buckets = int(out.cols() / (r.head_dim + 1));
-  const std::vector<int> signs = random_signs(r.queries, seed);
-  for (int b = 0; b < buckets && b < r.queries; ++b) {
-    const int count = (r.queries - b + buckets - 1) / buckets;
-    RowMatrix<T> paid(r.entries, count), got(count, r.head_dim);
-    for (int j = 0; j < count; ++j) {
-      const int q = b + j * buckets;
-      paid.col(j) = alpha.col(q) * (scale * T(signs[size_t(q)]));
-      got.row(j) = outputs.row(q);
+  const int d = r.head_dim;
+  const Bucketed order = bucketed(r.queries, int(out.cols()) / (d + 1), seed);
+  std::vector<const T*> answers;
+  for (const int q : order.queries) answers.push_back(outputs.row(q).data());
+  std::vector<T> paid(order.queries.size());
+  for (int i = 0; i < r.entries; ++i) {
+    const T* alpha = r.alpha.data() + ptrdiff_t{i} * r.queries;
+    for (size_t k = 0; k < paid.size(); ++k)
+      paid[k] = alpha[order.queries[k]] * T(order.signs[k]) * scale;
+    const T* value = r.values.data() + ptrdiff_t{i} * d;
+    T* sums = out.row(i).data();
+    for (size_t b = 0, first = 0; b < order.ends.size(); first = order.ends[b++], sums += d + 1) {
+      const size_t count = order.ends[b] - first;
+      const std::span mine(&paid[first], count);
+      const T mass = std::accumulate(mine.begin(), mine.end(), T(0));
+      const std::span theirs(&answers[first], count);
+      const int done = add_lanes<32, T>(mine, theirs, mass, value, 0, d, sums);
+      add_lanes<1, T>(mine, theirs, mass, value, done, d, sums);
+      sums[d] += mass * tau;
     }
-    const Eigen::Matrix<T, Eigen::Dynamic, 1> mass = paid.rowwise().sum();
-    auto block = out.block(0, Eigen::Index{b} * (r.head_dim + 1), r.entries, r.head_dim + 1);
-    block.leftCols(r.head_dim).noalias() -= paid * got;
-    block.leftCols(r.head_dim) += mass.asDiagonal() * values;
-    block.col(r.head_dim) += mass * tau;
   }
 }
 

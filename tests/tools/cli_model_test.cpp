@@ -73,12 +73,12 @@ TEST(Run, ControlTokensSpeltInATextStayText) {
 TEST(Run, CompressesWhatItGenerates) {
   const auto result = test::run_tool(with_model("run") +
                                      " -p 'Tell me a story.' -n 90 --ignore-eos --every 10 "
-                                     "--generated 80 --budget 100% --json");
+                                     "--generated 80 --budget 100% --no-calibrate --json");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json receipt = json::parse(result.out)["receipt"];
   EXPECT_EQ(receipt["tokens_generated"].get<int>(), 90);
   const json& generation = receipt["generation"];
-  EXPECT_EQ(generation["policy"].get<std::string>().find("behavior("), 0U);
+  EXPECT_EQ(generation["policy"].get<std::string>().find("sensitivity("), 0U);
   EXPECT_EQ(generation["compressions"].get<int>(), 2);  // at 80 and 90 tokens
   EXPECT_EQ(generation["entries_evicted"].get<int>(), 2 * 10 * 90);
 }

@@ -260,8 +260,11 @@ ScoreRow behavior_row() {
               "objective=head sums costs over query heads, which makes the heads independent; the "
               "paper's objective is total",
           .budget = "global",
-          .knobs = {count_knob("positions", "64", 64, "last positions whose predictions count"),
-                    count_knob("topk", "64", 1 << 20, "likeliest tokens whose logits count"),
+          .knobs = {count_knob("positions", "64", 64,
+                               "last positions whose predictions count; all where fewer were seen"),
+                    count_knob(
+                        "topk", "64", 1 << 20,
+                        "likeliest tokens whose logits count; all where the vocabulary has fewer"),
                     count_knob("rank", "4", 64, "directions of the quadratic form that are kept"),
                     {.name = "objective",
                      .value = "head",
