@@ -159,6 +159,8 @@ struct Scores {
 struct RowPlan {
   std::vector<int32_t> keep;      ///< entry numbers, ascending
   std::vector<float> log_weight;  ///< added to the entry's log-weight; empty means zeros
+  /// [keep.size(), head_dim] what the kept entries' values become; empty means as they were
+  std::vector<float> values = {};
 };
 
 /// For each (layer, KV head) what stays. Pure data.

@@ -57,7 +57,7 @@ Error malformed(size_t row, const std::string& what) {
   return Error(ErrorCode::internal, "malformed plan, row " + std::to_string(row) + ": " + what);
 }
 
-void check_row_plan(size_t index, const RowPlan& plan, size_t length) {
+void check_row_plan(size_t index, const RowPlan& plan, size_t length, size_t head_dim) {
   if (plan.keep.empty() && length > 0) throw malformed(index, "it keeps no entry");
   int32_t least = 0;
   for (const int32_t entry : plan.keep) {
@@ -69,6 +69,12 @@ void check_row_plan(size_t index, const RowPlan& plan, size_t length) {
   }
   if (!plan.log_weight.empty() && plan.log_weight.size() != plan.keep.size()) {
     throw malformed(index, "as many log-weights as entries are needed, or none");
+  }
+  if (!plan.values.empty() && plan.values.size() != plan.keep.size() * head_dim) {
+    throw malformed(index, "as many values as entries are needed, or none");
+  }
+  if (!std::ranges::all_of(plan.values, [](float x) { return std::isfinite(x); })) {
+    throw malformed(index, "values are not finite");
   }
 }
 
@@ -190,6 +196,14 @@ void KvCache::write_entry(int layer, int head_kv, int index, const float* key, c
   kv_from_float(geometry_.v_type, value, entry + geometry_.key_bytes(), geometry_.head_dim);
 }
 
+void KvCache::write_values(size_t index, std::span<const float> values) {
+  std::byte* value = base_.get() + index * head_stride_ + geometry_.key_bytes();
+  for (size_t at = 0; at < values.size(); at += size_t(geometry_.head_dim)) {
+    kv_from_float(geometry_.v_type, values.data() + at, value, geometry_.head_dim);
+    value += geometry_.entry_bytes();
+  }
+}
+
 void KvCache::check_append(int count) const {
   if (count < 0) throw Error(ErrorCode::internal, "an append of fewer than no entries");
   size_t longest = 0;
@@ -235,7 +249,7 @@ void KvCache::apply(const Plan& plan) {
   }
   std::vector<std::vector<float>> log_weights(rows_.size());
   for (size_t i = 0; i < rows_.size(); ++i) {
-    check_row_plan(i, plan.rows[i], rows_[i].positions.size());
+    check_row_plan(i, plan.rows[i], rows_[i].positions.size(), size_t(geometry_.head_dim));
     log_weights[i] = summed_log_weights(rows_[i], plan.rows[i]);
     if (!std::ranges::all_of(log_weights[i], [](float weight) { return std::isfinite(weight); })) {
       throw malformed(i, "log-weights are not finite");
@@ -245,6 +259,7 @@ void KvCache::apply(const Plan& plan) {
   for (size_t i = 0; i < rows_.size(); ++i) {
     const std::vector<int32_t>& keep = plan.rows[i].keep;
     compact_entries(base_.get() + i * head_stride_, geometry_.entry_bytes(), keep);
+    write_values(i, plan.rows[i].values);
     compact_positions(rows_[i].positions, keep);
     rows_[i].log_weights = std::move(log_weights[i]);
     release_tail(i);

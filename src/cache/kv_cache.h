@@ -85,8 +85,9 @@ class KvCache {
   void commit_append(int count);
 
   /// Keeps what the plan says and gives the rest back to the system. log_weights add to those
-  /// there. Throws Error(internal) for a malformed plan (unsorted, out of range, an empty row where
-  /// there were entries, wrong sizes, non-finite weights), in which case nothing has changed.
+  /// there, values take the place of those there. Throws Error(internal) for a malformed plan
+  /// (unsorted, out of range, an empty row where there were entries, wrong sizes, weights or values
+  /// that are not finite), in which case nothing has changed.
   void apply(const Plan& plan);
 
   /// A copy of everything that has been committed.
@@ -116,6 +117,7 @@ class KvCache {
   const Row& row(int layer, int head_kv) const { return rows_[row_index(layer, head_kv)]; }
   const std::byte* checked_entry(int layer, int head_kv, int first, size_t numbers) const;
   std::vector<float> summed_log_weights(const Row& row, const RowPlan& plan) const;
+  void write_values(size_t index, std::span<const float> values);
   void release_tail(size_t index);
 
   CacheGeometry geometry_;

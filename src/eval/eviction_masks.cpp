@@ -41,7 +41,7 @@ class Draw {
       for (float& score : row) score *= float(std::exp(sigma * normal_(random_)));
     }
     Plan plan = maker.policy->select(scores, context_);
-    for (RowPlan& row : plan.rows) row.log_weight.clear();
+    for (RowPlan& row : plan.rows) row = {.keep = std::move(row.keep), .log_weight = {}};
     return plan;
   }
 

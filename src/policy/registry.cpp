@@ -23,9 +23,9 @@ std::span<const BudgetRow> budget_rows() {
 }
 
 std::span<const WrapperRow> wrapper_rows() {
-  static const std::array rows{smooth_row(),  chunk_row(),   critical_row(), inverse_row(),
-                               weights_row(), omp_row(),     pps_row(),      rounding_row(),
-                               tree_row(),    clusters_row()};
+  static const std::array rows{smooth_row(),  chunk_row(),    critical_row(), inverse_row(),
+                               weights_row(), omp_row(),      pps_row(),      rounding_row(),
+                               tree_row(),    clusters_row(), merge_row()};
   return rows;
 }
 

@@ -87,6 +87,28 @@ TEST(KvCache, IsEmptyAtFirst) {
   EXPECT_EQ(cache.bytes().resident, 0U);
 }
 
+TEST(KvCache, ValuesOfAPlanTakeThePlaceOfThoseThere) {
+  KvCache cache = counting_cache(6);
+  Plan plan = keeping({1, 4});
+  plan.rows[0].values = {10, 11, 12, 13};
+  cache.apply(plan);
+  std::vector<float> values(4);
+  cache.read_values(0, 0, 0, values);
+  EXPECT_EQ(values, plan.rows[0].values);
+  EXPECT_EQ(keys_of(cache), (std::vector<float>{1, 1, 4, 1}));
+}
+
+TEST(KvCache, ValuesOfAnotherSizeOrNotFiniteAreRefused) {
+  KvCache cache = counting_cache(6);
+  for (const std::vector<float>& values :
+       {std::vector<float>{1, 2, 3}, {1, 2, 3, std::numeric_limits<float>::quiet_NaN()}}) {
+    Plan plan = keeping({1, 4});
+    plan.rows[0].values = values;
+    EXPECT_EQ(code_of([&] { cache.apply(plan); }), ErrorCode::internal);
+    EXPECT_EQ(cache.length(0, 0), 6);
+  }
+}
+
 TEST(KvCache, AppliesAnEmptyPlanToAnEmptyCache) {
   KvCache cache = counting_cache(0);
   cache.apply(keeping({}));

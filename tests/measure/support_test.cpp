@@ -100,6 +100,24 @@ TEST(MeasureSupport, ForcedEntriesStayAndCount) {
   }
 }
 
+/// In floats a pursuit reads rows rounded to 16 bits: it may choose otherwise, not worse.
+TEST(MeasureSupport, APursuitInFloatsIsAsGoodAsInDoubles) {
+  const MeasureFixture fixture;
+  const RowMatrix<double> phi = fixture.features();
+  const RowMatrix<float> rounded = phi.cast<float>();
+  const auto entries = all_entries(32);
+  const auto target = measure::sum_of<double>(phi, entries);
+  const auto error_of = [&](const std::vector<int>& support) {
+    const auto weights = measure::fit_weights<double>(phi, target, support, {});
+    return measure::surrogate<double>(phi, target, support, weights);
+  };
+  for (const int size : {4, 8, 16}) {
+    const double exact = error_of(measure::pursue<double>(phi, entries, {}, size, {}));
+    const auto support = measure::pursue<float>(rounded, entries, {}, size, {});
+    EXPECT_LE(error_of(support), 1.05 * exact) << size;
+  }
+}
+
 /// Two entries that answer alike: either serves, with the mass of both.
 TEST(MeasureSupport, ARepresentativeCarriesTheMassOfItsTwin) {
   RowMatrix<double> phi = RowMatrix<double>::Zero(3, 2);

@@ -39,6 +39,10 @@ std::string plan_fault(const Plan& plan, const PolicyContext& context) {
     if (!plan_row.log_weight.empty() && plan_row.log_weight.size() != plan_row.keep.size()) {
       fault = "has log-weights of another length";
     }
+    const size_t numbers = plan_row.keep.size() * size_t(shape.head_dim);
+    if (!plan_row.values.empty() && plan_row.values.size() != numbers) {
+      fault = "has values of another length";
+    }
     if (!fault.empty()) return "row " + std::to_string(row) + " " + fault;
     entries += int64_t(positions.size());
   }

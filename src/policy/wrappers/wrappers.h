@@ -15,5 +15,6 @@ WrapperRow pps_row();
 WrapperRow rounding_row();
 WrapperRow tree_row();
 WrapperRow clusters_row();
+WrapperRow merge_row();
 
 }  // namespace pith

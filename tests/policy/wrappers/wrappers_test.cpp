@@ -133,6 +133,33 @@ TEST_F(Wrappers, OmpOfForcedEntriesIsWeights) {
   }
 }
 
+// Entries 3 and 4 of 1..4 stay; 1 and 2 have keys nearer to that of 3.
+TEST_F(Wrappers, MergeFoldsMassAndValueIntoTheNearest) {
+  const Synthetic synthetic = one_head({1, 1, 2, 8, 10, 1}, {1, 4, 2, 8, 6, 1});
+  PolicyContext context = synthetic.context(4);
+  context.protection = {.sinks = 1, .window = 1};
+  const RowPlan row = run_policy("tova+merge", context).rows[0];
+  EXPECT_EQ(row.keep, (std::vector<int32_t>{0, 3, 4, 5}));
+  ASSERT_EQ(row.log_weight.size(), 4U);
+  EXPECT_NEAR(row.log_weight[1], std::log(11.0 / 8), 1e-5);
+  for (const size_t same : {0U, 2U, 3U}) EXPECT_NEAR(row.log_weight[same], 0, 1e-5);
+  ASSERT_EQ(row.values.size(), 8U);
+  EXPECT_NEAR(row.values[2], (1 * 4 + 2 * 2 + 8 * 8) / 11.0, 1e-5);
+  EXPECT_NEAR(row.values[0], 1, 1e-5);
+  EXPECT_NEAR(row.values[4], 6, 1e-5);
+}
+
+TEST_F(Wrappers, MergeOfWhatNobodyLooksAtLeavesItAsItIs) {
+  const Synthetic synthetic = one_head({1, 0, 0, 0, 0, 1}, {1, 4, 2, 8, 6, 1});
+  PolicyContext context = synthetic.context(4);
+  context.protection = {.sinks = 1, .window = 1};
+  const RowPlan row = run_policy("tova+merge", context).rows[0];
+  for (const float weight : row.log_weight) EXPECT_EQ(weight, 0);
+  for (size_t k = 0; k < row.keep.size(); ++k) {
+    EXPECT_EQ(row.values[2 * k], (std::vector<float>{1, 4, 2, 8, 6, 1})[size_t(row.keep[k])]);
+  }
+}
+
 TEST_F(Wrappers, TwoPartsThatGiveWeightsAreRefused) {
   expect_error(ErrorCode::usage, "two parts give weights",
                [] { Policy::parse("random+inverse+weights"); });
