@@ -37,19 +37,27 @@ struct Run {
   double most_bytes = 0;   ///< of the cache, log-weights counted
 };
 
-/// Reads a window beside the whole cache.
-Run read(const Model& model, Tokens window, const std::string& policy) {
-  const SessionOptions options{.threads = kThreads, .n_ctx = int(window.size())};
-  Session whole(model, options), bounded(model, options);
-  bounded.compress_generated({.policy = policy, .kept = kLive, .every = kEvery, .window = kEvery});
+/// The whole cache's logits after each scored token [kScored, n_vocab].
+std::vector<float> predictions(const Model& model, Tokens window) {
+  Session whole(model, {.threads = kThreads, .n_ctx = int(window.size())});
+  whole.prefill(window.first(kLead));
+  return whole.evaluate(window.subspan(kLead));
+}
+
+/// Reads a window in a bounded cache. `full` are its predictions with the whole one.
+Run read(const Model& model, Tokens window, std::span<const float> full, const char* policy) {
+  const auto n_vocab = size_t(model.shape().n_vocab);
+  Session session(model, {.threads = kThreads, .n_ctx = int(window.size())});
+  session.compress_generated({.policy = policy, .kept = kLive, .every = kEvery, .window = kEvery});
   Run run;
   for (size_t t = 0; t < window.size(); ++t) {
-    const auto full = whole.decode(window[t]);
-    const auto some = bounded.decode(window[t]);
-    const Receipt receipt = bounded.receipt();
+    const auto logits = session.decode(window[t]);
+    const Receipt receipt = session.receipt();
     run.most_live = std::max(run.most_live, double(receipt.entries_kept) / model.shape().n_rows());
     run.most_bytes = std::max(run.most_bytes, double(receipt.bytes_kept));
-    if (t >= kLead) run.kl.push_back(compare_logits(full, some, std::nullopt).kl);
+    if (t < kLead) continue;
+    const auto whole = full.subspan((t - kLead) * n_vocab, n_vocab);
+    run.kl.push_back(compare_logits(whole, logits, std::nullopt).kl);
   }
   return run;
 }
@@ -71,22 +79,23 @@ int main(int argc, char** argv) {
   }
   std::printf("%d windows, %d tokens scored after %d; at most %d entries a head\n", kWindows,
               kScored, kLead, kLive);
-  std::vector<double> streaming;
-  for (const char* policy : kPolicies) {
-    std::vector<double> kl;
-    Run most;
-    for (const Tokens window : windows_of(text)) {
-      const Run run = read(model, window, policy);
-      kl.push_back(mean(run.kl));
-      most.most_live = std::max(most.most_live, run.most_live);
-      most.most_bytes = std::max(most.most_bytes, run.most_bytes);
+  const auto windows = windows_of(text);
+  std::vector<std::vector<double>> kl(std::size(kPolicies));  // mean of each window
+  std::vector<Run> most(std::size(kPolicies));
+  for (const Tokens window : windows) {
+    const auto full = predictions(model, window);
+    for (size_t p = 0; p < kl.size(); ++p) {
+      const Run run = read(model, window, full, kPolicies[p]);
+      kl[p].push_back(mean(run.kl));
+      most[p].most_live = std::max(most[p].most_live, run.most_live);
+      most[p].most_bytes = std::max(most[p].most_bytes, run.most_bytes);
     }
-    if (streaming.empty()) streaming = kl;
-    const Ratio ratio = paired_ratio(kl, streaming);
+  }
+  for (size_t p = 0; p < kl.size(); ++p) {
+    const Ratio ratio = paired_ratio(kl[p], kl[0]);
     std::printf(
         "  %-30s KL %.4f +- %.4f, %.2f [%.2f, %.2f] of streaming's; most live %.1f, %.2f MiB\n",
-        policy, mean(kl), standard_error(kl), ratio.value, ratio.lo, ratio.hi, most.most_live,
-        most.most_bytes / (1 << 20));
-    std::fflush(stdout);
+        kPolicies[p], mean(kl[p]), standard_error(kl[p]), ratio.value, ratio.lo, ratio.hi,
+        most[p].most_live, most[p].most_bytes / (1 << 20));
   }
 }

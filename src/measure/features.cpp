@@ -76,6 +76,7 @@ void add_features(const Responses<T>& r, T tau, T scale, uint32_t seed, RowMatri
   const int d = r.head_dim;
   const Bucketed order = bucketed(r.queries, int(out.cols()) / (d + 1), seed);
   std::vector<const T*> answers;
+  answers.reserve(order.queries.size());
   for (const int q : order.queries) answers.push_back(outputs.row(q).data());
   std::vector<T> paid(order.queries.size());
   for (int i = 0; i < r.entries; ++i) {
