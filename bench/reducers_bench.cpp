@@ -80,7 +80,8 @@ std::vector<Named> reducers() {
       {"rounding", [](const auto& f, int k, Random& r) { return rounded_support(f, k, 256, r); }},
       {"omp",
        [](const auto& f, int k, Random&) {
-         return fitted(f, pursue<double>(f, all_entries(), {}, k, {.fit = {.ridge = 0}}));
+         return fitted(f, pursue<double>(f, sum_of(f, all_entries()), all_entries(), {}, k,
+                                         {.fit = {.ridge = 0}}));
        },
        false}};
 }

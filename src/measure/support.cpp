@@ -127,11 +127,12 @@ std::vector<T> fit_weights(const RowMatrix<T>& features, const Row<T>& target,
 }
 
 template <class T>
-std::vector<int> pursue(const RowMatrix<T>& features, std::span<const int> competing,
-                        std::span<const int> forced, int size, const PursuitOptions& options) {
+std::vector<int> pursue(const RowMatrix<T>& features, const Row<T>& target,
+                        std::span<const int> competing, std::span<const int> forced, int size,
+                        const PursuitOptions& options) {
   using Rows = std::conditional_t<std::same_as<T, float>, PackedRows, PlainRows<T>>;
   Rows rows(features);
-  Fit<T, Rows> fit(rows, sum_of(features, competing));
+  Fit<T, Rows> fit(rows, target);
   std::vector<int> rest;
   std::vector<int> first(forced.begin(), forced.end());
   std::ranges::sort(first);
@@ -141,14 +142,16 @@ std::vector<int> pursue(const RowMatrix<T>& features, std::span<const int> compe
     for (int s = 0; s < options.fit.sweeps; ++s) fit.sweep(options.fit);
   };
   if (!forced.empty()) refit();
-  std::vector<T> gain(size_t(features.rows())), norms(size_t(features.rows()));
-  for (const int entry : rest) norms[size_t(entry)] = rows.row(entry).norm();
+  std::vector<T> gain(size_t(features.rows())),
+      norms(size_t(features.rows()), -1);  // -1: not known
   const int most = std::max(options.most_at_once, size / options.most_batches);
   const int batch = std::max(1, std::min(most, size / options.batches));
   while (int(fit.support().size()) < size && !rest.empty()) {
     for (const int entry : rest) {
-      const T norm = norms[size_t(entry)];
-      gain[size_t(entry)] = norm > 0 ? rows.row(entry).dot(fit.residual()) / norm : 0;
+      const auto phi = rows.row(entry);
+      T& norm = norms[size_t(entry)];
+      if (norm < 0) norm = phi.norm();
+      gain[size_t(entry)] = norm > 0 ? phi.dot(fit.residual()) / norm : 0;
     }
     const int count = std::min({batch, size - int(fit.support().size()), int(rest.size())});
     best_first(rest, gain, count);
@@ -169,9 +172,11 @@ template std::vector<float> fit_weights<float>(const RowMatrix<float>&, const Ro
                                                std::span<const int>, const FitOptions&);
 template std::vector<double> fit_weights<double>(const RowMatrix<double>&, const Row<double>&,
                                                  std::span<const int>, const FitOptions&);
-template std::vector<int> pursue<float>(const RowMatrix<float>&, std::span<const int>,
-                                        std::span<const int>, int, const PursuitOptions&);
-template std::vector<int> pursue<double>(const RowMatrix<double>&, std::span<const int>,
-                                         std::span<const int>, int, const PursuitOptions&);
+template std::vector<int> pursue<float>(const RowMatrix<float>&, const Row<float>&,
+                                        std::span<const int>, std::span<const int>, int,
+                                        const PursuitOptions&);
+template std::vector<int> pursue<double>(const RowMatrix<double>&, const Row<double>&,
+                                         std::span<const int>, std::span<const int>, int,
+                                         const PursuitOptions&);
 
 }  // namespace pith::measure

@@ -37,10 +37,13 @@ struct PursuitOptions {
 /// A support of `size` entries by orthogonal matching pursuit with weights in a box: each batch
 /// takes the entries most aligned with what is missing, phi_i . r / |phi_i|, then refits. Starts
 /// from `forced`, which counts. Ties go to the lower entry. `competing` are the entries to choose
-/// from, ascending, `forced` among them. Returns the support in the order it was chosen.
+/// from, ascending, `forced` among them; `target` is the sum of their features. Returns the support
+/// in the order it was chosen.
 template <class T>
-std::vector<int> pursue(const RowMatrix<T>& features, std::span<const int> competing,
-                        std::span<const int> forced, int size, const PursuitOptions& options);
+std::vector<int> pursue(const RowMatrix<T>& features,
+                        const Eigen::Matrix<T, 1, Eigen::Dynamic>& target,
+                        std::span<const int> competing, std::span<const int> forced, int size,
+                        const PursuitOptions& options);
 
 /// Sum of the features of some entries [columns].
 template <class T>

@@ -28,15 +28,16 @@ class OmpWrapper : public Wrapper {
       const auto chosen = eligible_of(plan.rows[size_t(row)], eligible);
       if (chosen.empty() || int(chosen.size()) == eligible.count()) return;
       const Features features = weighting_.queries().features(context, layer, head_kv);
-      const auto support = choose(features, eligible, chosen, scores.rows[size_t(row)]);
-      weighting_.write(features, eligible, support, plan.rows[size_t(row)]);
+      const Target target = sum_of_eligible(features, eligible);
+      const auto support = choose(features, target, eligible, chosen, scores.rows[size_t(row)]);
+      weighting_.write(features, target, eligible, support, plan.rows[size_t(row)]);
     });
     plan.scratch_peak = std::max(plan.scratch_peak, used);
   }
 
  private:
   /// As many entries as `chosen`: the best of these by score, and what stands best for the rest.
-  std::vector<int> choose(const Features& features, const Eligible& eligible,
+  std::vector<int> choose(const Features& features, const Target& target, const Eligible& eligible,
                           std::vector<int> chosen, const std::vector<float>& scores) const {
     const auto forced = chosen.begin() + int(std::ceil(forced_ * double(chosen.size())));
     std::partial_sort(chosen.begin(), forced, chosen.end(), [&](int a, int b) {
@@ -45,8 +46,8 @@ class OmpWrapper : public Wrapper {
     });
     std::vector<int> competing(size_t(eligible.count()));
     std::iota(competing.begin(), competing.end(), eligible.first);
-    return measure::pursue<float>(features, competing, {chosen.begin(), forced}, int(chosen.size()),
-                                  {});
+    return measure::pursue<float>(features, target, competing, {chosen.begin(), forced},
+                                  int(chosen.size()), {});
   }
 
   Weighting weighting_;

@@ -15,13 +15,6 @@ std::vector<Reading> readings_of(const std::string& name) {
   return {kFutureQueries, kTailQueries};
 }
 
-/// The target of the fit: what all eligible entries answer together.
-auto sum_of_eligible(const Features& features, const Eligible& eligible) {
-  std::vector<int> all(size_t(eligible.count()));
-  std::iota(all.begin(), all.end(), eligible.first);
-  return measure::sum_of<float>(features, all);
-}
-
 }  // namespace
 
 ServedQueries::ServedQueries(const KnobValues& knobs)
@@ -70,11 +63,16 @@ std::vector<Knob> Weighting::knobs() {
   return knobs;
 }
 
-void Weighting::write(const Features& features, const Eligible& eligible, std::vector<int> support,
-                      RowPlan& row) const {
+Target sum_of_eligible(const Features& features, const Eligible& eligible) {
+  std::vector<int> all(size_t(eligible.count()));
+  std::iota(all.begin(), all.end(), eligible.first);
+  return measure::sum_of<float>(features, all);
+}
+
+void Weighting::write(const Features& features, const Target& target, const Eligible& eligible,
+                      std::vector<int> support, RowPlan& row) const {
   std::ranges::sort(support);
-  const auto fitted =
-      measure::fit_weights<float>(features, sum_of_eligible(features, eligible), support, fit_);
+  const auto fitted = measure::fit_weights<float>(features, target, support, fit_);
   const std::vector<double> weights(fitted.begin(), fitted.end());
   write_support(eligible, int(features.rows()), support, weights, row);
 }

@@ -26,6 +26,11 @@ class ServedQueries {
   int buckets_;
 };
 
+using Target = Eigen::Matrix<float, 1, Eigen::Dynamic>;
+
+/// The target of a fit: what all eligible entries answer together.
+Target sum_of_eligible(const Features& features, const Eligible& eligible);
+
 /// What the wrappers that fit log-weights share (The risk of KV cache compression, arXiv
 /// 2607.01520).
 class Weighting {
@@ -37,9 +42,9 @@ class Weighting {
   const ServedQueries& queries() const { return queries_; }
 
   /// Makes `row` keep the protected entries and `support` of the eligible ones, in any order, with
-  /// the log-weights that fit best.
-  void write(const Features& features, const Eligible& eligible, std::vector<int> support,
-             RowPlan& row) const;
+  /// the log-weights that fit `target` best.
+  void write(const Features& features, const Target& target, const Eligible& eligible,
+             std::vector<int> support, RowPlan& row) const;
 
  private:
   ServedQueries queries_;

@@ -24,7 +24,8 @@ class WeightsWrapper : public Wrapper {
       const Eligible eligible = eligible_entries(context, row);
       const auto support = eligible_of(plan.rows[size_t(row)], eligible);
       if (support.empty() || int(support.size()) == eligible.count()) return;
-      weighting_.write(weighting_.queries().features(context, layer, head_kv), eligible, support,
+      const Features features = weighting_.queries().features(context, layer, head_kv);
+      weighting_.write(features, sum_of_eligible(features, eligible), eligible, support,
                        plan.rows[size_t(row)]);
     });
     plan.scratch_peak = std::max(plan.scratch_peak, used);
