@@ -1,7 +1,6 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "policy/attention_probs.h"
 #include "policy/keys.h"
@@ -87,9 +86,10 @@ class MergeWrapper : public Wrapper {
 
     KeyMatrix sums = KeyMatrix::Zero(Eigen::Index(kept.size()), values.cols());
     std::vector<double> totals(kept.size());
-    for (size_t j = 0; j < kept.size(); ++j) totals[j] = masses[size_t(kept[j])];
-    for (size_t j = 0; j < kept.size(); ++j)
+    for (size_t j = 0; j < kept.size(); ++j) {
+      totals[j] = masses[size_t(kept[j])];
       sums.row(Eigen::Index(j)) = float(totals[j]) * values.row(kept[j]);
+    }
     for (size_t g = 0; g < gone.size(); ++g) {
       const double mass = masses[size_t(gone[g])];
       totals[size_t(into[g])] += mass;

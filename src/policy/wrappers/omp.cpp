@@ -19,8 +19,9 @@ class OmpWrapper : public Wrapper {
   bool weighs() const override { return true; }
 
   void refine(Plan& plan, const Scores& scores, const PolicyContext& context) const override {
-    const auto bytes = [&](int layer, int head_kv) {
-      return weighting_.queries().bytes(context, layer, head_kv);
+    const auto bytes = [&](int layer,
+                           int head_kv) {  // half as much again while a pursuit packs rows
+      return weighting_.queries().bytes(context, layer, head_kv) * 3 / 2;
     };
     const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
       const int row = context.cache.shape().row(layer, head_kv);
