@@ -19,8 +19,14 @@ namespace {
 using namespace pith;
 
 constexpr int kThreads = 2, kWindows = 4, kLead = 512, kScored = 1000, kLive = 256, kEvery = 64;
-constexpr const char* kPolicies[] = {"streaming", "snapkv", "tova", "sensitivity+smooth(kernel=5)",
-                                     "pith-stream"};
+
+struct Case {
+  const char* policy;
+  Pool pool = Pool::rolling;
+};
+constexpr Case kCases[] = {{"streaming"},   {"snapkv"},
+                           {"tova"},        {"sensitivity+smooth(kernel=5)"},
+                           {"pith-stream"}, {"pith-stream", Pool::counter}};
 
 using Tokens = std::span<const int32_t>;
 
@@ -45,10 +51,11 @@ std::vector<float> predictions(const Model& model, Tokens window) {
 }
 
 /// Reads a window in a bounded cache. `full` are its predictions with the whole one.
-Run read(const Model& model, Tokens window, std::span<const float> full, const char* policy) {
+Run read(const Model& model, Tokens window, std::span<const float> full, const Case& c) {
   const auto n_vocab = size_t(model.shape().n_vocab);
   Session session(model, {.threads = kThreads, .n_ctx = int(window.size())});
-  session.compress_generated({.policy = policy, .kept = kLive, .every = kEvery, .window = kEvery});
+  session.compress_generated(
+      {.policy = c.policy, .kept = kLive, .every = kEvery, .window = kEvery, .pool = c.pool});
   Run run;
   for (size_t t = 0; t < window.size(); ++t) {
     const auto logits = session.decode(window[t]);
@@ -80,12 +87,12 @@ int main(int argc, char** argv) {
   std::printf("%d windows, %d tokens scored after %d; at most %d entries a head\n", kWindows,
               kScored, kLead, kLive);
   const auto windows = windows_of(text);
-  std::vector<std::vector<double>> kl(std::size(kPolicies));  // mean of each window
-  std::vector<Run> most(std::size(kPolicies));
+  std::vector<std::vector<double>> kl(std::size(kCases));  // mean of each window
+  std::vector<Run> most(std::size(kCases));
   for (const Tokens window : windows) {
     const auto full = predictions(model, window);
     for (size_t p = 0; p < kl.size(); ++p) {
-      const Run run = read(model, window, full, kPolicies[p]);
+      const Run run = read(model, window, full, kCases[p]);
       kl[p].push_back(mean(run.kl));
       most[p].most_live = std::max(most[p].most_live, run.most_live);
       most[p].most_bytes = std::max(most[p].most_bytes, run.most_bytes);
@@ -94,8 +101,10 @@ int main(int argc, char** argv) {
   for (size_t p = 0; p < kl.size(); ++p) {
     const Ratio ratio = paired_ratio(kl[p], kl[0]);
     std::printf(
-        "  %-30s KL %.4f +- %.4f, %.2f [%.2f, %.2f] of streaming's; most live %.1f, %.2f MiB\n",
-        kPolicies[p], mean(kl[p]), standard_error(kl[p]), ratio.value, ratio.lo, ratio.hi,
-        most[p].most_live, most[p].most_bytes / (1 << 20));
+        "  %-30s %-8s KL %.4f +- %.4f, %.2f [%.2f, %.2f] of streaming's; most live %.1f, %.2f "
+        "MiB\n",
+        kCases[p].policy, kPoolNames[size_t(kCases[p].pool)].data(), mean(kl[p]),
+        standard_error(kl[p]), ratio.value, ratio.lo, ratio.hi, most[p].most_live,
+        most[p].most_bytes / (1 << 20));
   }
 }

@@ -39,7 +39,8 @@ std::string speed(const Receipt& r) {
 
 std::string generation(const GenerationReceipt& g) {
   return g.policy + " every " + std::to_string(g.every) + " tokens, at most " + grouped(g.kept) +
-         " generated entries a head: " + grouped(g.compressions) + " compressions evicted " +
+         " generated entries a head in a " + std::string(kPoolNames[size_t(g.pool)]) +
+         " pool: " + grouped(g.compressions) + " compressions evicted " +
          grouped(g.entries_evicted) + " entries";
 }
 

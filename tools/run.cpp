@@ -37,6 +37,12 @@ struct RunSettings {
 /// What reads a prompt that is compressed on the way, unless another is asked for.
 constexpr const char* kStreamPolicy = "pith-stream";
 
+std::map<std::string, Pool> pools() {
+  std::map<std::string, Pool> out;
+  for (size_t i = 0; i < kPoolNames.size(); ++i) out.emplace(kPoolNames[i], Pool(i));
+  return out;
+}
+
 /// Policies that were not asked for are the defaults of their phase.
 void fill_policies(RunSettings& s) {
   if (s.stream && s.generation.every == 0) s.generation.every = GenerationOptions().every;
@@ -233,6 +239,12 @@ void add_run(CLI::App& tool, const std::string& command_line) {
                   "layer and KV head")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
+  command
+      .add_option("--pool", settings->generation.pool,
+                  "with --every or --stream, what competes: all that stayed (rolling), or only "
+                  "summaries of as many blocks as what they are merged with (counter)")
+      ->transform(CLI::CheckedTransformer(pools()))
+      ->default_str(std::string(kPoolNames.front()));
   CLI::Option* stream = command.add_flag(
       "--stream", settings->stream,
       std::string("compress while the prompt is read, in blocks of --every tokens: at "

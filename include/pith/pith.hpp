@@ -60,12 +60,22 @@ struct SessionOptions {
   std::vector<std::string> notes = {};  ///< what the caller has to say in every receipt
 };
 
+/// Which entries compete while a session goes on.
+enum class Pool {
+  rolling,  ///< all that stayed, with what came since
+  counter   ///< a binary counter of summaries: what came since, merged with summaries of as many
+            ///< blocks as it stands for, so that an entry is judged anew log2(blocks) times at most
+};
+/// Names of the above, in their order.
+inline constexpr std::array<std::string_view, 2> kPoolNames = {"rolling", "counter"};
+
 /// Compression while a session goes on, see Session::compress_generated.
 struct GenerationOptions {
   std::string policy = "sensitivity+smooth(kernel=5)+shares";
   int kept = 512;   ///< most entries that stay of what follows, on average a layer and KV head
   int every = 128;  ///< tokens from one compression to the next
   int window = 64;  ///< newest entries of each head that no compression evicts
+  Pool pool = Pool::rolling;
 };
 
 /// Share done (0..1) of the running phase; returning false stops with ErrorCode::interrupted.
@@ -80,6 +90,7 @@ struct PhaseTimes {
 struct GenerationReceipt {
   std::string policy;  ///< full spec; empty where it was never turned on
   int kept = 0, every = 0, window = 0;
+  Pool pool = Pool::rolling;
   int64_t compressions = 0, entries_evicted = 0;
 };
 
@@ -185,8 +196,9 @@ class Session {
   /// beside what was there before, which stays whole. Called before anything was read, it bounds
   /// the whole cache: prefill then reads the prompt in blocks of `every` tokens, each of which sees
   /// itself and what stayed of those before it, so that a prompt may be larger than memory, and the
-  /// sinks stay. Times add to those of the receipt. Throws
-  /// Error(usage) for a policy that does not work in generation or for sizes that leave no room.
+  /// sinks stay. With a counter for a pool, `kept` is shared out evenly among as many summaries as
+  /// the session's context can ever need. Times add to those of the receipt. Throws Error(usage)
+  /// for a policy that does not work in generation or for sizes that leave no room.
   void compress_generated(const GenerationOptions& options);
 
   /// Runs one token; logits [n_vocab] of what follows it, valid until the next call.

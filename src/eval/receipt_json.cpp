@@ -25,6 +25,7 @@ Json generation(const GenerationReceipt& g) {
           {"kept", g.kept},
           {"every", g.every},
           {"window", g.window},
+          {"pool", kPoolNames[size_t(g.pool)]},
           {"compressions", g.compressions},
           {"entries_evicted", g.entries_evicted}};
 }

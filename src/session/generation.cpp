@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "base/timer.h"
 #include "policy/protection.h"
@@ -6,9 +7,48 @@
 
 namespace pith {
 
+/// What competes at one compression: entries from position `from` on, of which `kept` a head stay,
+/// the window counted.
+struct Round {
+  int32_t from = 0;
+  int kept = 0;
+  std::vector<Summary> summaries;  ///< once it is done
+};
+
 namespace {
 constexpr int kSinks = 4;
+
+/// Entries a head of each summary, so that with the most summaries that `positions` need, a block
+/// to come and the window, no more than what is asked for is there.
+int summary_size(const GenerationOptions& asked, int64_t positions) {
+  const int64_t blocks = std::max<int64_t>(1, (positions + asked.every - 1) / asked.every);
+  const int most = std::bit_width(uint64_t(blocks)), fixed = asked.every + asked.window;
+  if (asked.kept - fixed < most) {
+    throw Error(ErrorCode::usage, "a counter over " + std::to_string(positions) +
+                                      " positions needs up to " + std::to_string(most) +
+                                      " summaries: keep at least " + std::to_string(fixed + most) +
+                                      " entries a head, or take a shorter context");
+  }
+  return (asked.kept - fixed) / most;
 }
+
+/// Of the compression that is due where `next` is the next position; none where nothing has left
+/// the window.
+std::optional<Round> next_round(const Generating& g, int32_t next) {
+  const GenerationOptions& asked = g.options;
+  if (asked.pool == Pool::rolling) {
+    return Round{.from = g.from, .kept = asked.kept - asked.every, .summaries = {}};
+  }
+  Round round{.kept = g.summary_kept + asked.window, .summaries = g.summaries};
+  const int32_t end = next - asked.window;
+  if (end <= (g.summaries.empty() ? g.from : g.summaries.back().end)) return std::nullopt;
+  const Summary sum = carry(round.summaries, g.from, end);
+  round.from = sum.from;
+  round.summaries.push_back(sum);
+  return round;
+}
+
+}  // namespace
 
 void check_generation(const Policy& policy, const GenerationOptions& options) {
   if (policy.keeps_all()) {
@@ -35,12 +75,17 @@ void check_generation(const Policy& policy, const GenerationOptions& options) {
 }
 
 void SessionImpl::compress_generated(const GenerationOptions& asked) {
-  Policy policy = Policy::parse(asked.policy);
+  const Policy policy = Policy::parse(asked.policy);
   check_generation(policy, asked);
-  done.generation = {
-      .policy = policy.spec(), .kept = asked.kept, .every = asked.every, .window = asked.window};
   const int32_t next = cache.next_position();
-  generating = {.policy = std::move(policy), .options = asked, .from = next, .checked = next};
+  Generating begun{.policy = policy, .options = asked, .from = next, .checked = next};
+  if (asked.pool == Pool::counter) begun.summary_kept = summary_size(asked, options.n_ctx - next);
+  done.generation = {.policy = policy.spec(),
+                     .kept = asked.kept,
+                     .every = asked.every,
+                     .window = asked.window,
+                     .pool = asked.pool};
+  generating = std::move(begun);
 }
 
 int64_t SessionImpl::entries_before(int32_t position) const {
@@ -99,16 +144,22 @@ void SessionImpl::compress_if_due() {
   const int32_t next = cache.next_position();
   if (next - generating->checked < asked.every) return;
   generating->checked = next;
-  const int64_t before = entries_before(generating->from), all = cache.total_entries();
-  const int64_t keep = before + int64_t{asked.kept - asked.every} * model.shape().n_rows();
-  if (all <= keep) return;
-  const int64_t of_the_prompt = done.entries_protected;
+  auto round = next_round(*generating, next);
+  if (!round) return;
+  const int64_t before = entries_before(round->from), all = cache.total_entries();
+  const int64_t keep = before + int64_t{round->kept} * model.shape().n_rows();
+  if (all > keep) reduce(*round, keep);
+  generating->summaries = std::move(round->summaries);
+}
+
+/// Evicts what loses the round, so that `keep` entries stay in the cache.
+void SessionImpl::reduce(const Round& round, int64_t keep) {
+  const int64_t of_the_prompt = done.entries_protected, all = cache.total_entries();
+  const int window = generating->options.window;
   // Where nothing of a prompt stays whole, its first entries are the sinks.
-  const int room = asked.kept - asked.every - asked.window - 1;
-  const int sinks = generating->from == 0 ? std::min(kSinks, room) : 0;
-  const Plan made =
-      plan(generating->policy, keep,
-           {.sinks = sinks, .window = asked.window, .prompt = generating->from}, {}, done);
+  const int sinks = round.from == 0 ? std::min(kSinks, round.kept - window - 1) : 0;
+  const Plan made = plan(generating->policy, keep,
+                         {.sinks = sinks, .window = window, .prompt = round.from}, {}, done);
   done.entries_protected = of_the_prompt;
   const PhaseTimer applying;
   cache.apply(made);

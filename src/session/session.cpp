@@ -245,6 +245,7 @@ void SessionImpl::trim(int32_t position) {
   if (generating) {
     generating->from = std::min(generating->from, position);
     generating->checked = std::min(generating->checked, position);
+    std::erase_if(generating->summaries, [&](const Summary& s) { return s.end > position; });
   }
   if (!prompt->positions.empty() && prompt->positions.back() >= position) {
     keep_before(own_prompt(), position);

@@ -14,6 +14,7 @@
 #include "pith/risk.hpp"
 #include "policy/policy.h"
 #include "session/future_sample.h"
+#include "session/summary.h"
 
 namespace pith {
 
@@ -34,7 +35,11 @@ struct Generating {
   Policy policy;
   GenerationOptions options;
   int32_t from = 0, checked = 0;
+  std::vector<Summary> summaries = {};  ///< of Pool::counter, in the order of their positions
+  int summary_kept = 0;                 ///< entries a head of each, on average
 };
+
+struct Round;
 
 /// Bytes of one entry as budgets count them: key, value, position and, where the policy gives one,
 /// log-weight.
@@ -162,6 +167,7 @@ class SessionImpl {
   size_t rows_to_observe(size_t n_tokens) const;
   void run_observed(std::span<const int32_t> part, std::span<const int32_t> logit_rows);
   void compress_if_due();
+  void reduce(const Round& round, int64_t keep);
   int64_t entries_before(int32_t position) const;
   void describe_cache(Receipt& receipt) const;
   void describe_whole(Receipt& receipt) const;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <numeric>
 
 #include "session/session.h"
@@ -140,6 +141,68 @@ TEST_F(TinyGeneration, APromptOfAnyLengthIsReadWithinTheBound) {
   }
 }
 
+TEST(BinaryCounter, MergesWhatStandsForAsManyBlocks) {
+  std::vector<Summary> summaries;
+  for (int block = 1; block <= 13; ++block) {
+    summaries.push_back(carry(summaries, 100, 100 + 8 * block));
+    EXPECT_EQ(summaries.size(), size_t(std::popcount(unsigned(block)))) << block;
+    int32_t at = 100;
+    for (const Summary& s : summaries) {
+      EXPECT_EQ(s.from, at);
+      EXPECT_EQ(s.end - s.from, 8 << s.level);
+      at = s.end;
+    }
+    EXPECT_EQ(at, 100 + 8 * block);
+  }
+}
+
+/// Entries of each summary are as many as it has a share of, whatever was read; one that was
+/// complete keeps its entries until it is merged.
+TEST_F(TinyGeneration, ACounterReducesEachSummaryOnItsOwn) {
+  Session s = prompted();
+  const int64_t before = s.receipt().entries_kept;
+  const GenerationOptions asked{
+      .policy = "pith-stream", .kept = 90, .every = 16, .window = 16, .pool = Pool::counter};
+  s.compress_generated(asked);  // 880 positions to come: 55 blocks, at most 6 summaries of 9
+  std::vector<std::vector<int32_t>> first(kRows);
+  for (int i = 0; i < 260; ++i) {
+    s.decode(later[size_t(i)]);
+    EXPECT_LE(s.impl().cache.total_entries() - before, int64_t{asked.kept} * kRows) << i;
+    for (int row = 0; row < kRows; ++row) {
+      auto oldest = positions(s, row);
+      std::erase_if(oldest, [](int32_t p) { return p < kPrompt || p >= kPrompt + 8 * 16; });
+      if (i == 9 * 16 - 1) first[size_t(row)] = oldest;  // eight blocks merged
+      if (i > 9 * 16) {
+        EXPECT_EQ(oldest, first[size_t(row)]) << i;
+      }
+    }
+  }
+  // After 256 tokens 15 blocks have left the window: summaries of 8, 4, 2 and 1 of them.
+  EXPECT_EQ(s.impl().cache.total_entries() - before, int64_t{4 * 9 + 16 + 4} * kRows);
+  EXPECT_EQ(s.receipt().generation.pool, Pool::counter);
+  s.trim(kPrompt + 8 * 16 + 1);
+  for (int i = 0; i < 100; ++i) s.decode(later[size_t(i)]);
+  EXPECT_LE(s.impl().cache.total_entries() - before, int64_t{asked.kept} * kRows);
+}
+
+/// A counter bounds a prompt too, and its blocks are the same however the prompt is handed over.
+TEST_F(TinyGeneration, ACounterReadsAPromptOfAnyLength) {
+  const auto after = [&](const std::vector<size_t>& parts) {
+    Session s(model, {.threads = 2, .n_ctx = 400, .k_type = KvType::f32, .v_type = KvType::f32});
+    s.compress_generated(
+        {.policy = "pith-stream", .kept = 80, .every = 16, .window = 8, .pool = Pool::counter});
+    size_t at = 0;
+    for (const size_t part : parts) {
+      s.prefill(std::span(later).subspan(at, part));
+      at += part;
+    }
+    EXPECT_LE(s.impl().cache.total_entries(), 80 * kRows);
+    EXPECT_EQ(positions(s, 0)[3], 3);  // the sinks stay
+    return s.evaluate(std::span(prompt).first(6));
+  };
+  EXPECT_LT(nmse(after({70, 1, 129}), after({200})), 1e-9);
+}
+
 /// Blocks see themselves and what stayed before them: where all stays, how they are cut is of no
 /// consequence, and where it does not, how the prompt is handed over is of none.
 TEST_F(TinyGeneration, BlocksOfAPromptDoNotShowWhereNothingGoes) {
@@ -191,6 +254,7 @@ TEST_F(TinyGeneration, WhatCannotBeDoneIsRefused) {
   refused({.window = -1}, "at least 0");
   refused({.kept = 192, .every = 128, .window = 64}, "keep at least 193");
   refused({.policy = "nonsense"}, "nonsense");
+  refused({.kept = 194, .every = 128, .window = 64, .pool = Pool::counter}, "up to 3 summaries");
   s.decode(later[0]);
   EXPECT_EQ(s.receipt().generation.policy, "");
 }
