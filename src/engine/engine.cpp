@@ -67,6 +67,7 @@ struct Engine::Impl {
   EngineOptions options;
   ggml_backend_ptr backend;
   std::unique_ptr<ggml_threadpool, ThreadpoolDeleter> pool;
+  std::unique_ptr<LinearOps> products;
   std::unique_ptr<AttentionOps> ops;
   std::optional<Graph> graph;  // the last one built
 
@@ -93,8 +94,9 @@ Engine::Engine(std::shared_ptr<const ModelWeights> weights, const EngineOptions&
   ggml_backend_cpu_set_n_threads(impl_->backend.get(), options.threads);
   ggml_backend_cpu_set_threadpool(impl_->backend.get(), impl_->pool.get());
   const ModelConfig& config = impl_->weights->config();
-  impl_->ops = options.attention == AttentionPath::ragged
-                   ? make_ragged_ops(config, options.threads)
+  const bool own = options.attention == AttentionPath::ragged;
+  impl_->products = std::make_unique<LinearOps>(options.threads, own);
+  impl_->ops = own ? make_ragged_ops(config, options.threads)
                    : make_portable_ops(config, options.attention == AttentionPath::portable);
 }
 
@@ -142,7 +144,7 @@ void Engine::Impl::check(const KvCache& cache, const Step& step) const {
 void Engine::Impl::prepare(KvCache& cache, const GraphKey& key) {
   if (graph && graph->key == key) return;
   graph.reset();  // its memory goes before the next graph's comes
-  graph.emplace(build_graph(*weights, key, *ops, cache));
+  graph.emplace(build_graph(*weights, key, *products, *ops, cache));
 }
 
 void Engine::Impl::compute() {

@@ -13,15 +13,17 @@ constexpr size_t kNodesPerLayer = 48;
 /// Builds the layers of one graph from a model's tensors.
 class Builder {
  public:
-  Builder(const ModelWeights& weights, AttentionOps& ops, Graph& graph)
+  Builder(const ModelWeights& weights, LinearOps& products, AttentionOps& ops, Graph& graph)
       : config_(weights.config()),
         weights_(weights),
+        products_(products),
         ops_(ops),
         graph_(graph),
         ctx_(graph.ctx.get()) {}
 
   void build(KvCache& cache) {
     inputs();
+    products_.begin();
     ops_.begin(ctx_, cache, graph_.key.n_tokens);
     ggml_tensor* x = ggml_get_rows(ctx_, weights_.token_embedding(), graph_.tokens);
     for (int il = 0; il < config_.shape.n_layer; ++il) {
@@ -51,7 +53,7 @@ class Builder {
   }
 
   ggml_tensor* linear(ggml_tensor* w, ggml_tensor* bias, ggml_tensor* x) {
-    ggml_tensor* y = ggml_mul_mat(ctx_, w, x);
+    ggml_tensor* y = products_.build(ctx_, w, x);
     return bias != nullptr ? ggml_add(ctx_, y, bias) : y;
   }
 
@@ -106,14 +108,14 @@ class Builder {
   }
 
   ggml_tensor* feed_forward(ggml_tensor* x, const LayerWeights& w) {
-    ggml_tensor* gate = ggml_mul_mat(ctx_, w.gate, x);
-    ggml_tensor* up = ggml_mul_mat(ctx_, w.up, x);
-    return ggml_mul_mat(ctx_, w.down, ggml_swiglu_split(ctx_, gate, up));
+    ggml_tensor* gate = products_.build(ctx_, w.gate, x);
+    ggml_tensor* up = products_.build(ctx_, w.up, x);
+    return products_.build(ctx_, w.down, ggml_swiglu_split(ctx_, gate, up));
   }
 
   void head(ggml_tensor* x) {
     graph_.residual = x;
-    graph_.logits = ggml_mul_mat(ctx_, weights_.output(), norm(x, weights_.output_norm()));
+    graph_.logits = products_.build(ctx_, weights_.output(), norm(x, weights_.output_norm()));
     ggml_set_output(graph_.residual);
     ggml_set_output(graph_.logits);
     ggml_build_forward_expand(graph_.nodes, graph_.logits);
@@ -121,6 +123,7 @@ class Builder {
 
   const ModelConfig& config_;
   const ModelWeights& weights_;
+  LinearOps& products_;
   AttentionOps& ops_;
   Graph& graph_;
   ggml_context* ctx_;
@@ -128,8 +131,8 @@ class Builder {
 
 }  // namespace
 
-Graph build_graph(const ModelWeights& weights, const GraphKey& key, AttentionOps& ops,
-                  KvCache& cache) {
+Graph build_graph(const ModelWeights& weights, const GraphKey& key, LinearOps& products,
+                  AttentionOps& ops, KvCache& cache) {
   Graph graph;
   graph.key = key;
   const size_t nodes = size_t(weights.config().shape.n_layer) * kNodesPerLayer + kNodesPerLayer;
@@ -138,7 +141,7 @@ Graph build_graph(const ModelWeights& weights, const GraphKey& key, AttentionOps
   graph.ctx.reset(ggml_init({.mem_size = bytes, .mem_buffer = nullptr, .no_alloc = true}));
   if (!graph.ctx) throw Error(ErrorCode::memory, "no memory for the model's graph");
   graph.nodes = ggml_new_graph_custom(graph.ctx.get(), nodes, false);
-  Builder(weights, ops, graph).build(cache);
+  Builder(weights, products, ops, graph).build(cache);
   graph.memory.reset(ggml_gallocr_new(ggml_backend_cpu_buffer_type()));
   if (!graph.memory || !ggml_gallocr_alloc_graph(graph.memory.get(), graph.nodes)) {
     throw Error(ErrorCode::memory, "no memory for the activations of " +

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache/kv_cache.h"
+#include "engine/linear_ops.h"
 #include "model/weights.h"
 
 namespace pith {
@@ -72,7 +73,7 @@ struct Graph {
 };
 
 /// Builds and allocates. Throws Error(memory) where the activations cannot be had.
-Graph build_graph(const ModelWeights& weights, const GraphKey& key, AttentionOps& ops,
-                  KvCache& cache);
+Graph build_graph(const ModelWeights& weights, const GraphKey& key, LinearOps& products,
+                  AttentionOps& ops, KvCache& cache);
 
 }  // namespace pith

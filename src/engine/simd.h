@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -87,6 +88,62 @@ inline float sum_lanes(F32 x) {
   for (int i = 1; i < kWidth; ++i) sum += x[i];
   return sum;
 #endif
+}
+
+/// Whether dot_bytes() is faster than what it stands for.
+#if defined(PITH_SIMD_AVX2) || (defined(PITH_SIMD_AVX512) && defined(__AVX512BW__))
+inline constexpr bool kDotsBytes = true;
+#else
+inline constexpr bool kDotsBytes = false;
+#endif
+
+inline I32 load(const int32_t* from) {
+  I32 x;
+  std::memcpy(&x, from, sizeof x);
+  return x;
+}
+
+/// Four bytes, in every lane.
+inline I32 broadcast_word(const std::byte* from) {
+  int32_t word;
+  std::memcpy(&word, from, sizeof word);
+  return word - I32{};
+}
+
+/// Adds to each lane the products of its four bytes: those of `a`, 0 to 127, with those of `b`,
+/// which are signed.
+inline I32 dot_bytes(I32 sums, I32 a, I32 b) {
+#if defined(PITH_SIMD_AVX512) && defined(__AVX512VNNI__)
+  return (I32)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
+#elif defined(PITH_SIMD_AVX512) && defined(__AVX512BW__)
+  const __m512i pairs = _mm512_maddubs_epi16((__m512i)a, (__m512i)b);
+  return sums + (I32)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+#elif defined(PITH_SIMD_AVX2) && defined(__AVXVNNI__)
+  return (I32)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)a, (__m256i)b);
+#elif defined(PITH_SIMD_AVX2)
+  const __m256i pairs = _mm256_maddubs_epi16((__m256i)a, (__m256i)b);
+  return sums + (I32)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#else
+  for (int i = 0; i < kWidth; ++i) {
+    for (int byte = 0; byte < 32; byte += 8) {
+      sums[i] += int32_t(uint8_t(a[i] >> byte)) * int32_t(int8_t(b[i] >> byte));
+    }
+  }
+  return sums;
+#endif
+}
+
+/// The nearest whole numbers, ties to even, of numbers below 2^22 in size.
+inline I32 round(F32 x) {
+  const F32 shift = broadcast(0x1.8p23F);  // where floats are whole numbers
+  return (I32)(x + shift) - (I32)shift;
+}
+
+/// The low bytes of kWidth whole numbers.
+inline void store_bytes(std::byte* to, I32 x) {
+  using Bytes = int8_t __attribute__((vector_size(kWidth)));
+  const Bytes bytes = __builtin_convertvector(x, Bytes);
+  std::memcpy(to, &bytes, sizeof bytes);
 }
 
 namespace detail {

@@ -66,6 +66,18 @@ TEST_F(PackagedModel, OwnAttentionDiffersNoMoreThanLibllamasSettingsDo) {
   }
 }
 
+/// Nor do products with 4-bit weights by the own kernel move them further from the same weights
+/// unrounded than ggml's do.
+TEST_F(PackagedModel, OwnProductsAreAsNearToUnroundedOnes) {
+  const DequantizedModel copy(path);
+  const auto tokens = prompt(600);
+  const auto exact = pith_logits(copy.path(), tokens, AttentionPath::products);
+  const double ggml = kl(pith_logits(path, tokens, AttentionPath::products), exact);
+  const double own = kl(pith_logits(path, tokens, AttentionPath::ragged), exact);
+  EXPECT_GT(ggml, 1e-4);  // they do round
+  EXPECT_LE(own, 1.2 * ggml);
+}
+
 /// Without that rounding the paths agree closely.
 TEST_F(PackagedModel, LogitsAgreeWithLibllamaOnDequantizedWeights) {
   const DequantizedModel copy(path);

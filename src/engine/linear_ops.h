@@ -1,0 +1,35 @@
+#pragma once
+
+#include <ggml.h>
+
+#include <vector>
+
+#include "engine/block_product.h"
+
+namespace pith {
+
+/// Products of a graph with weight matrices: ggml's, but where many tokens meet weights that pith's
+/// own kernel takes (block_product.h) and `own`, two custom nodes: one rounds the activations, once
+/// for all products that read them, the other multiplies.
+class LinearOps {
+ public:
+  LinearOps(int threads, bool own) : own_(own), panels_(size_t(threads), WeightPanel(0)) {}
+
+  /// Called once before a new graph is built.
+  void begin() { rounded_of_ = nullptr; }
+
+  /// w x [w rows, n_tokens] of w [depth, rows] and x [depth, n_tokens], F32 and contiguous.
+  ggml_tensor* build(ggml_context* ctx, ggml_tensor* w, ggml_tensor* x);
+
+ private:
+  static void round_tokens(ggml_tensor* dst, int ith, int nth, void* userdata);
+  static void multiply(ggml_tensor* dst, int ith, int nth, void* userdata);
+
+  bool own_;
+  std::vector<WeightPanel> panels_;  // one a thread
+  int most_depth_ = 0;
+  const ggml_tensor* rounded_of_ = nullptr;  // what `rounded_` was made of, in the current graph
+  ggml_tensor* rounded_ = nullptr;
+};
+
+}  // namespace pith
