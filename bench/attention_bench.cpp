@@ -21,8 +21,8 @@
 #include <random>
 #include <vector>
 
+#include "base/simd.h"
 #include "engine/attention.h"
-#include "engine/simd.h"
 #include "reference/attention.hpp"
 
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/simd.h"
 #include "engine/products.h"
-#include "engine/simd.h"
 
 namespace pith {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/simd.h"
+#include "base/simd.h"
 
 namespace pith {
 namespace {
@@ -50,8 +50,9 @@ int round_block(const float* x, float inverse, std::byte* to) {
 
 template <int Tokens>
 void multiply_tokens(const int32_t* bytes, const float* scale, const float* offset,
-                     const std::byte* tokens, size_t pitch, int depth, F32 (&sums)[kTokens]) {
+                     const std::byte* tokens, size_t pitch, int depth, F32* out) {
   const int blocks = depth / kBlock;
+  F32 sums[Tokens] = {};
   for (int b = 0; b < blocks; ++b) {
     I32 dots[Tokens] = {};
     for (int w = 0; w < kWords; ++w) {
@@ -73,10 +74,11 @@ void multiply_tokens(const int32_t* bytes, const float* scale, const float* offs
       sums[t] = simd::fma(offsets, simd::broadcast(sum), sums[t]);
     }
   }
+  std::copy_n(sums, Tokens, out);
 }
 
 using Multiply = void (*)(const int32_t*, const float*, const float*, const std::byte*, size_t, int,
-                          F32 (&)[kTokens]);
+                          F32*);
 
 // Entry tokens - 1.
 constexpr auto kMultiply = []<int... I>(std::integer_sequence<int, I...>) {
@@ -146,7 +148,7 @@ void WeightPanel::multiply(const std::byte* tokens, int n_tokens, float* out, si
   const size_t pitch = quantized_bytes(depth_);
   for (int t = 0; t < n_tokens;) {
     const int taken = std::min(kTokens, n_tokens - t);
-    F32 sums[kTokens] = {};
+    F32 sums[kTokens];
     kMultiply[size_t(taken - 1)](bytes_.data(), scale_.data(), offset_.data(),
                                  tokens + size_t(t) * pitch, pitch, depth_, sums);
     for (int i = 0; i < taken; ++i, ++t) {

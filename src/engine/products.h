@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "engine/simd.h"
+#include "base/simd.h"
 #include "pith/pith.hpp"
 
 /// The products of attention, as small as their operands: register-blocked, single-threaded, F32.

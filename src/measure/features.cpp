@@ -53,48 +53,83 @@ T tau_of(std::span<const T> values, int head_dim, T tau_rel) {
   return tau_rel * std::sqrt(v.squaredNorm() / T(v.rows()));
 }
 
-/// to += mass * value - sum_k paid[k] * outputs[k], `lanes` numbers at a time, all of whose sums
-/// stay in registers.
-template <int lanes, class T>
-int add_lanes(std::span<const T> paid, std::span<const T* const> outputs, T mass, const T* value,
-              int from, int to, T* out) {
+/// Entries whose sums are made together: they share each load of an output.
+constexpr int kTogether = 6;
+
+/// What `count` entries pay to the queries of one bucket.
+template <class T>
+struct Paid {
+  const T* shares[kTogether];  ///< alpha, signed and scaled, for each query of the bucket
+  T mass[kTogether];           ///< their sums
+  const T* values[kTogether];
+  T* sums[kTogether];  ///< what is added to
+};
+
+/// sums += mass * value - sum_k shares[k] * outputs[k] of `count` entries, `lanes` numbers at a
+/// time, all of which stay in registers. Returns the first number that is left.
+template <int count, int lanes, class T>
+int add_lanes(const Paid<T>& paid, std::span<const T* const> outputs, int from, int to) {
   using Lanes = Eigen::Array<T, lanes, 1>;
   int c = from;
   for (; c + lanes <= to; c += lanes) {
-    Lanes sum = mass * Eigen::Map<const Lanes>(value + c);
-    for (size_t k = 0; k < paid.size(); ++k)
-      sum -= paid[k] * Eigen::Map<const Lanes>(outputs[k] + c);
-    Eigen::Map<Lanes>(out + c) += sum;
+    Lanes sum[count];
+    for (int i = 0; i < count; ++i)
+      sum[i] = paid.mass[i] * Eigen::Map<const Lanes>(paid.values[i] + c);
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const Lanes output = Eigen::Map<const Lanes>(outputs[k] + c);
+#pragma GCC unroll 8
+      for (int i = 0; i < count; ++i) sum[i] -= paid.shares[i][k] * output;
+    }
+    for (int i = 0; i < count; ++i) Eigen::Map<Lanes>(paid.sums[i] + c) += sum[i];
   }
   return c;
 }
 
-// An entry at a time: all of its sums lie together, and the outputs stay in the processor's caches.
+/// `count` entries from `first` on, bucket by bucket: all sums of an entry lie together, and the
+/// outputs stay in the processor's caches. `shares` is working memory.
+template <int count, class T>
+void add_entries(const Responses<T>& r, int first, const Bucketed& order,
+                 std::span<const T* const> outputs, T tau, T scale, std::vector<T>& shares,
+                 RowMatrix<T>& out) {
+  const int d = r.head_dim;
+  const size_t queries = order.queries.size();
+  Paid<T> paid;
+  for (int i = 0; i < count; ++i) {
+    const T* alpha = r.alpha.data() + ptrdiff_t{first + i} * r.queries;
+    T* mine = shares.data() + size_t(i) * queries;
+    for (size_t k = 0; k < queries; ++k)
+      mine[k] = alpha[order.queries[k]] * T(order.signs[k]) * scale;
+    paid.shares[i] = mine;
+    paid.values[i] = r.values.data() + ptrdiff_t{first + i} * d;
+    paid.sums[i] = out.row(first + i).data();
+  }
+  for (size_t b = 0, begin = 0; b < order.ends.size(); begin = order.ends[b++]) {
+    const size_t size = order.ends[b] - begin;
+    for (int i = 0; i < count; ++i) {
+      paid.mass[i] = std::accumulate(paid.shares[i], paid.shares[i] + size, T(0));
+    }
+    const int done = add_lanes<count, 32, T>(paid, outputs.subspan(begin, size), 0, d);
+    add_lanes<count, 1, T>(paid, outputs.subspan(begin, size), done, d);
+    for (int i = 0; i < count; ++i) {
+      paid.sums[i][d] += paid.mass[i] * tau;
+      paid.sums[i] += d + 1;
+      paid.shares[i] += size;
+    }
+  }
+}
+
 template <class T>
 void add_features(const Responses<T>& r, T tau, T scale, uint32_t seed, RowMatrix<T>& out) {
   const RowMatrix<T> outputs = outputs_of(r);
-  const int d = r.head_dim;
-  const Bucketed order = bucketed(r.queries, int(out.cols()) / (d + 1), seed);
+  const Bucketed order = bucketed(r.queries, int(out.cols()) / (r.head_dim + 1), seed);
   std::vector<const T*> answers;
   answers.reserve(order.queries.size());
   for (const int q : order.queries) answers.push_back(outputs.row(q).data());
-  std::vector<T> paid(order.queries.size());
-  for (int i = 0; i < r.entries; ++i) {
-    const T* alpha = r.alpha.data() + ptrdiff_t{i} * r.queries;
-    for (size_t k = 0; k < paid.size(); ++k)
-      paid[k] = alpha[order.queries[k]] * T(order.signs[k]) * scale;
-    const T* value = r.values.data() + ptrdiff_t{i} * d;
-    T* sums = out.row(i).data();
-    for (size_t b = 0, first = 0; b < order.ends.size(); first = order.ends[b++], sums += d + 1) {
-      const size_t count = order.ends[b] - first;
-      const std::span mine(&paid[first], count);
-      const T mass = std::accumulate(mine.begin(), mine.end(), T(0));
-      const std::span theirs(&answers[first], count);
-      const int done = add_lanes<32, T>(mine, theirs, mass, value, 0, d, sums);
-      add_lanes<1, T>(mine, theirs, mass, value, done, d, sums);
-      sums[d] += mass * tau;
-    }
-  }
+  std::vector<T> shares(kTogether * order.queries.size());
+  int i = 0;
+  for (; i + kTogether <= r.entries; i += kTogether)
+    add_entries<kTogether, T>(r, i, order, answers, tau, scale, shares, out);
+  for (; i < r.entries; ++i) add_entries<1, T>(r, i, order, answers, tau, scale, shares, out);
 }
 
 template <class T>

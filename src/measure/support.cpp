@@ -1,12 +1,11 @@
 #include "measure/support.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <concepts>
-#include <cstdint>
-#include <numeric>
+#include <iterator>
 #include <type_traits>
+
+#include "measure/byte_rows.h"
 
 namespace pith::measure {
 
@@ -15,55 +14,40 @@ namespace {
 template <class T>
 using Row = Eigen::Matrix<T, 1, Eigen::Dynamic>;
 
-/// Rows as they are.
+/// Rows as they are; see ByteRows.
 template <class T>
 class PlainRows {
  public:
   explicit PlainRows(const RowMatrix<T>& features) : features_(features) {}
 
-  Eigen::Map<const Row<T>> row(int i) {
-    return {features_.data() + features_.cols() * i, features_.cols()};
+  Eigen::Index width() const { return features_.cols(); }
+  T squared_norm(int i) const { return features_.row(i).squaredNorm(); }
+  T dot(int i, const Row<T>& x) const { return features_.row(i).dot(x); }
+  void add(int i, T factor, Row<T>& x) const { x += factor * features_.row(i); }
+  void gains(std::span<const int> some, const Row<T>& x, std::vector<T>& gain) const {
+    for (const int i : some) {
+      const T norm = features_.row(i).norm();
+      gain[size_t(i)] = norm > 0 ? dot(i, x) / norm : 0;
+    }
   }
 
  private:
   const RowMatrix<T>& features_;
 };
 
-/// Rows rounded to the upper 16 bits of each float: a pursuit reads all of them at every batch, and
-/// that is most of its time.
-class PackedRows {
- public:
-  explicit PackedRows(const RowMatrix<float>& features)
-      : packed_(features.rows(), features.cols()), row_(features.cols()) {
-    std::transform(features.data(), features.data() + features.size(), packed_.data(),
-                   [](float x) { return uint16_t((std::bit_cast<uint32_t>(x) + 0x8000U) >> 16U); });
-  }
-
-  /// Valid until the next call.
-  Eigen::Map<const Row<float>> row(int i) {
-    const uint16_t* from = packed_.data() + packed_.cols() * i;
-    std::transform(from, from + packed_.cols(), row_.data(),
-                   [](uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16U); });
-    return {row_.data(), row_.size()};
-  }
-
- private:
-  RowMatrix<uint16_t> packed_;
-  Row<float> row_;
-};
-
 /// Weights of a growing support and the residual that they leave.
 template <class T, class Rows>
 class Fit {
  public:
-  Fit(Rows& rows, const Row<T>& target) : rows_(rows), residual_(target) {}
+  Fit(const Rows& rows, const Row<T>& target) : rows_(rows), residual_(Row<T>::Zero(rows.width())) {
+    residual_.head(target.size()) = target;
+  }
 
   void add(int entry) {
-    const auto phi = rows_.row(entry);
     support_.push_back(entry);
     weights_.push_back(1);
-    curvature_.push_back(phi.squaredNorm());
-    residual_ -= phi;
+    curvature_.push_back(rows_.squared_norm(entry));
+    rows_.add(entry, -1, residual_);
   }
 
   void sweep(const FitOptions& options) {
@@ -71,10 +55,10 @@ class Fit {
     for (size_t s = 0; s < support_.size(); ++s) {
       const T g = curvature_[s];
       if (!(g > 0)) continue;
-      const auto phi = rows_.row(support_[s]);
-      const T best = (phi.dot(residual_) + (weights_[s] + ridge) * g) / ((1 + ridge) * g);
+      const T along = rows_.dot(support_[s], residual_);
+      const T best = (along + (weights_[s] + ridge) * g) / ((1 + ridge) * g);
       const T weight = std::clamp(best, least, most);
-      residual_ += (weights_[s] - weight) * phi;
+      rows_.add(support_[s], weights_[s] - weight, residual_);
       weights_[s] = weight;
     }
   }
@@ -84,19 +68,21 @@ class Fit {
   const std::vector<T>& weights() const { return weights_; }
 
  private:
-  Rows& rows_;
+  const Rows& rows_;
   Row<T> residual_;
   std::vector<int> support_;
   std::vector<T> weights_, curvature_;
 };
 
-/// Moves the `count` best of `rest` by gain to the front, best first; ties go to the lower entry.
+/// The `count` best of `rest` by gain, best first; ties go to the lower entry.
 template <class T>
-void best_first(std::vector<int>& rest, const std::vector<T>& gain, int count) {
+std::vector<int> best_of(std::vector<int> rest, const std::vector<T>& gain, int count) {
   std::partial_sort(rest.begin(), rest.begin() + count, rest.end(), [&](int a, int b) {
     const T x = gain[size_t(a)], y = gain[size_t(b)];
     return x != y ? x > y : a < b;
   });
+  rest.resize(size_t(count));
+  return rest;
 }
 
 }  // namespace
@@ -130,34 +116,29 @@ template <class T>
 std::vector<int> pursue(const RowMatrix<T>& features, const Row<T>& target,
                         std::span<const int> competing, std::span<const int> forced, int size,
                         const PursuitOptions& options) {
-  using Rows = std::conditional_t<std::same_as<T, float>, PackedRows, PlainRows<T>>;
-  Rows rows(features);
+  using Rows = std::conditional_t<std::same_as<T, float>, ByteRows, PlainRows<T>>;
+  const Rows rows(features);
   Fit<T, Rows> fit(rows, target);
   std::vector<int> rest;
-  std::vector<int> first(forced.begin(), forced.end());
-  std::ranges::sort(first);
-  std::ranges::set_difference(competing, first, std::back_inserter(rest));
-  for (const int entry : forced) fit.add(entry);
-  const auto refit = [&] {
-    for (int s = 0; s < options.fit.sweeps; ++s) fit.sweep(options.fit);
+  std::vector<bool> taken(size_t(features.rows()), false);
+  const auto take = [&](std::span<const int> entries) {
+    for (const int entry : entries) {
+      fit.add(entry);
+      taken[size_t(entry)] = true;
+    }
+    for (int s = 0; s < options.fit.sweeps && !entries.empty(); ++s) fit.sweep(options.fit);
   };
-  if (!forced.empty()) refit();
-  std::vector<T> gain(size_t(features.rows())),
-      norms(size_t(features.rows()), -1);  // -1: not known
+  take(forced);
+  std::ranges::copy_if(competing, std::back_inserter(rest),
+                       [&](int i) { return !taken[size_t(i)]; });
+  std::vector<T> gain(size_t(features.rows()));
   const int most = std::max(options.most_at_once, size / options.most_batches);
   const int batch = std::max(1, std::min(most, size / options.batches));
   while (int(fit.support().size()) < size && !rest.empty()) {
-    for (const int entry : rest) {
-      const auto phi = rows.row(entry);
-      T& norm = norms[size_t(entry)];
-      if (norm < 0) norm = phi.norm();
-      gain[size_t(entry)] = norm > 0 ? phi.dot(fit.residual()) / norm : 0;
-    }
-    const int count = std::min({batch, size - int(fit.support().size()), int(rest.size())});
-    best_first(rest, gain, count);
-    for (int i = 0; i < count; ++i) fit.add(rest[size_t(i)]);
-    rest.erase(rest.begin(), rest.begin() + count);
-    refit();
+    rows.gains(rest, fit.residual(), gain);
+    take(
+        best_of(rest, gain, std::min({batch, size - int(fit.support().size()), int(rest.size())})));
+    std::erase_if(rest, [&](int i) { return taken[size_t(i)]; });
   }
   return fit.support();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "policy/keys.h"
 
@@ -38,16 +39,29 @@ void each_response(
 }
 
 Features response_features(const PolicyContext& context, std::span<const Reading> readings,
-                           int layer, int head_kv, int buckets) {
+                           int layer, int head_kv, int buckets, Features memory) {
+  Features out = std::move(memory);
   const int width = context.cache.shape().head_dim + 1;
-  Features out =
-      Features::Zero(context.cache.length(layer, head_kv), Eigen::Index{buckets} * width);
+  out.setZero(context.cache.length(layer, head_kv), Eigen::Index{buckets} * width);
   uint32_t seed = 0;
   each_response(context, readings, layer, head_kv,
                 [&](const measure::Responses<float>& responses, float tau, float scale) {
                   measure::add_features<float>(responses, tau, scale, seed++, out);
                 });
   return out;
+}
+
+Features FeaturePool::take() {
+  const std::scoped_lock lock(mutex_);
+  if (free_.empty()) return {};
+  Features out = std::move(free_.back());
+  free_.pop_back();
+  return out;
+}
+
+void FeaturePool::give(Features&& features) {
+  const std::scoped_lock lock(mutex_);
+  free_.push_back(std::move(features));
 }
 
 size_t response_feature_bytes(const PolicyContext& context, std::span<const Reading> readings,

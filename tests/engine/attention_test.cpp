@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "engine/simd.h"
+#include "base/simd.h"
 #include "reference/attention.hpp"
 
 namespace pith {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "policy/score_rows.h"
 #include "policy/wrappers/weighting.h"
@@ -19,19 +20,21 @@ class OmpWrapper : public Wrapper {
   bool weighs() const override { return true; }
 
   void refine(Plan& plan, const Scores& scores, const PolicyContext& context) const override {
-    const auto bytes = [&](int layer,
-                           int head_kv) {  // half as much again while a pursuit packs rows
-      return weighting_.queries().bytes(context, layer, head_kv) * 3 / 2;
+    const auto bytes = [&](int layer, int head_kv) {
+      // A quarter more while a pursuit reads rows of bytes, and what these are padded with.
+      return weighting_.queries().bytes(context, layer, head_kv) * 4 / 3;
     };
+    FeaturePool pool;
     const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
       const int row = context.cache.shape().row(layer, head_kv);
       const Eligible eligible = eligible_entries(context, row);
       const auto chosen = eligible_of(plan.rows[size_t(row)], eligible);
       if (chosen.empty() || int(chosen.size()) == eligible.count()) return;
-      const Features features = weighting_.queries().features(context, layer, head_kv);
+      Features features = weighting_.queries().features(context, layer, head_kv, pool.take());
       const Target target = sum_of_eligible(features, eligible);
       const auto support = choose(features, target, eligible, chosen, scores.rows[size_t(row)]);
       weighting_.write(features, target, eligible, support, plan.rows[size_t(row)]);
+      pool.give(std::move(features));
     });
     plan.scratch_peak = std::max(plan.scratch_peak, used);
   }

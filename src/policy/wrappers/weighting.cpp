@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace pith {
 
@@ -41,8 +42,9 @@ Needs ServedQueries::needs() const {
   return needs;
 }
 
-Features ServedQueries::features(const PolicyContext& context, int layer, int head_kv) const {
-  return response_features(context, readings_, layer, head_kv, buckets_);
+Features ServedQueries::features(const PolicyContext& context, int layer, int head_kv,
+                                 Features memory) const {
+  return response_features(context, readings_, layer, head_kv, buckets_, std::move(memory));
 }
 
 size_t ServedQueries::bytes(const PolicyContext& context, int layer, int head_kv) const {

@@ -18,7 +18,9 @@ class ServedQueries {
   static std::vector<Knob> knobs(const std::string& buckets = "32");
 
   Needs needs() const;
-  Features features(const PolicyContext& context, int layer, int head_kv) const;
+  /// `memory` is used for the result.
+  Features features(const PolicyContext& context, int layer, int head_kv,
+                    Features memory = {}) const;
   size_t bytes(const PolicyContext& context, int layer, int head_kv) const;
 
  private:

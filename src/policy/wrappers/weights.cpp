@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "policy/score_rows.h"
 #include "policy/wrappers/weighting.h"
@@ -19,14 +20,16 @@ class WeightsWrapper : public Wrapper {
     const auto bytes = [&](int layer, int head_kv) {
       return weighting_.queries().bytes(context, layer, head_kv);
     };
+    FeaturePool pool;
     const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
       const int row = context.cache.shape().row(layer, head_kv);
       const Eligible eligible = eligible_entries(context, row);
       const auto support = eligible_of(plan.rows[size_t(row)], eligible);
       if (support.empty() || int(support.size()) == eligible.count()) return;
-      const Features features = weighting_.queries().features(context, layer, head_kv);
+      Features features = weighting_.queries().features(context, layer, head_kv, pool.take());
       weighting_.write(features, sum_of_eligible(features, eligible), eligible, support,
                        plan.rows[size_t(row)]);
+      pool.give(std::move(features));
     });
     plan.scratch_peak = std::max(plan.scratch_peak, used);
   }

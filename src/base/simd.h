@@ -141,9 +141,12 @@ inline I32 round(F32 x) {
 
 /// The low bytes of kWidth whole numbers.
 inline void store_bytes(std::byte* to, I32 x) {
-  using Bytes = int8_t __attribute__((vector_size(kWidth)));
-  const Bytes bytes = __builtin_convertvector(x, Bytes);
+#if defined(PITH_SIMD_AVX512)
+  const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)x);
   std::memcpy(to, &bytes, sizeof bytes);
+#else
+  for (int i = 0; i < kWidth; ++i) to[i] = std::byte(x[i]);
+#endif
 }
 
 namespace detail {
@@ -205,6 +208,21 @@ inline F32 load(const uint16_t* from) {
 #else
   F32 x;
   for (int i = 0; i < kWidth; ++i) x[i] = half_to_float(from[i]);
+  return x;
+#endif
+}
+
+/// kWidth signed bytes.
+inline F32 load(const int8_t* from) {
+#if defined(PITH_SIMD_AVX512)
+  __m128i bytes;
+  std::memcpy(&bytes, from, sizeof bytes);
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+#elif defined(PITH_SIMD_AVX2)
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)from)));
+#else
+  F32 x;
+  for (int i = 0; i < kWidth; ++i) x[i] = from[i];
   return x;
 #endif
 }

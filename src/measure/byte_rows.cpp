@@ -1,0 +1,127 @@
+#include "measure/byte_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "base/simd.h"
+
+namespace pith::measure {
+namespace {
+
+using simd::F32;
+using simd::I32;
+using simd::kWidth;
+
+constexpr int kBlock = 64;
+constexpr int kVectors = kBlock / kWidth;      // of floats
+constexpr int kWords = kBlock / (4 * kWidth);  // vectors of bytes
+constexpr float kRowSteps = 127, kVectorSteps = 63;
+constexpr int kMiddle = 64;  // makes a rounded vector's numbers positive
+
+struct Block {
+  float scale = 0;
+  int sum = 0, squares = 0;  ///< of the whole numbers
+};
+
+int sum_lanes(I32 x) {
+  int sum = 0;
+  for (int i = 0; i < kWidth; ++i) sum += x[i];
+  return sum;
+}
+
+/// A block over its scale, in whole numbers of at most `steps`; written with `middle` more.
+Block round_block(const float* x, float steps, int middle, int8_t* to) {
+  F32 most = {};
+  for (int v = 0; v < kVectors; ++v) {
+    const F32 part = simd::load(x + v * kWidth);
+    most = simd::max(most, simd::max(part, -part));
+  }
+  const float scale = simd::max_lane(most) / steps, inverse = scale > 0 ? 1 / scale : 0;
+  I32 sum = {}, squares = {};
+  for (int v = 0; v < kVectors; ++v) {
+    const I32 whole = simd::round(simd::load(x + v * kWidth) * inverse);
+    sum += whole;
+    squares += whole * whole;
+    simd::store_bytes(reinterpret_cast<std::byte*>(to + v * kWidth), whole + middle);
+  }
+  return {scale, sum_lanes(sum), sum_lanes(squares)};
+}
+
+I32 words(const int8_t* at) { return simd::load(reinterpret_cast<const int32_t*>(at)); }
+
+}  // namespace
+
+Eigen::Index ByteRows::blocks() const { return width_ / kBlock; }
+
+ByteRows::ByteRows(const RowMatrix<float>& rows)
+    : width_((rows.cols() + kBlock - 1) / kBlock * kBlock),
+      bytes_(size_t(rows.rows() * width_)),
+      scales_(rows.rows(), blocks()),
+      totals_(rows.rows(), blocks()),
+      squared_norms_(size_t(rows.rows())) {
+  float last[kBlock] = {};  // of a row, with zeros for the columns that it lacks
+  const Eigen::Index whole = rows.cols() / kBlock * kBlock;
+  for (Eigen::Index i = 0; i < rows.rows(); ++i) {
+    const float* row = rows.row(i).data();
+    std::copy(row + whole, row + rows.cols(), last);
+    for (Eigen::Index b = 0; b < blocks(); ++b) {
+      const float* from = b * kBlock < whole ? row + b * kBlock : last;
+      const Block block = round_block(from, kRowSteps, 0, bytes_.data() + width_ * i + b * kBlock);
+      scales_(i, b) = block.scale;
+      totals_(i, b) = block.scale * float(block.sum);
+      squared_norms_[size_t(i)] += block.scale * block.scale * float(block.squares);
+    }
+  }
+}
+
+float ByteRows::dot(int i, const Row& x) const {
+  const int8_t* at = bytes(i);
+  const float *scale = scales_.row(i).data(), *with = x.data();
+  F32 sum = {};
+  for (Eigen::Index b = 0; b < blocks(); ++b, at += kBlock, with += kBlock) {
+    F32 part = {};
+    for (int v = 0; v < kVectors; ++v)
+      part = simd::fma(simd::load(at + v * kWidth), simd::load(with + v * kWidth), part);
+    sum = simd::fma(simd::broadcast(scale[b]), part, sum);
+  }
+  return simd::sum_lanes(sum);
+}
+
+void ByteRows::add(int i, float factor, Row& x) const {
+  const int8_t* at = bytes(i);
+  const float* scale = scales_.row(i).data();
+  float* to = x.data();
+  for (Eigen::Index b = 0; b < blocks(); ++b) {
+    const F32 factors = simd::broadcast(factor * scale[b]);
+    for (int v = 0; v < kVectors; ++v, at += kWidth, to += kWidth)
+      simd::store(to, simd::fma(factors, simd::load(at), simd::load(to)));
+  }
+}
+
+void ByteRows::gains(std::span<const int> some, const Row& x, std::vector<float>& gain) const {
+  std::vector<int8_t> rounded(static_cast<size_t>(width_));
+  Row scale(blocks());
+  for (Eigen::Index b = 0; b < blocks(); ++b) {
+    const Block block =
+        round_block(x.data() + b * kBlock, kVectorSteps, kMiddle, rounded.data() + b * kBlock);
+    scale[b] = block.scale;
+  }
+  Row products(blocks());
+  for (const int i : some) {
+    const int8_t *with = rounded.data(), *at = bytes(i);
+    products = scales_.row(i).cwiseProduct(scale);
+    F32 sum = {};
+    for (Eigen::Index b = 0; b < blocks(); ++b) {
+      I32 part = {};
+      for (int w = 0; w < kWords; ++w, with += 4 * kWidth, at += 4 * kWidth)
+        part = simd::dot_bytes(part, words(with), words(at));
+      sum = simd::fma(__builtin_convertvector(part, F32), simd::broadcast(products[b]), sum);
+    }
+    const float norm = std::sqrt(squared_norm(i));
+    const float along = simd::sum_lanes(sum) - float(kMiddle) * totals_.row(i).dot(scale);
+    gain[size_t(i)] = norm > 0 ? along / norm : 0;
+  }
+}
+
+}  // namespace pith::measure

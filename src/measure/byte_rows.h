@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "measure/features.h"
+
+namespace pith::measure {
+
+/// Rows of floats, rounded to bytes with a scale for every 64 columns: a search that reads all of
+/// them again and again reads a quarter of the memory, and finds the best ones by products of
+/// bytes.
+class ByteRows {
+ public:
+  using Row = Eigen::Matrix<float, 1, Eigen::Dynamic>;
+
+  explicit ByteRows(const RowMatrix<float>& rows);
+
+  /// Numbers of a vector that the functions below take: the columns, and zeros.
+  Eigen::Index width() const { return width_; }
+  /// |row i|^2.
+  float squared_norm(int i) const { return squared_norms_[size_t(i)]; }
+  float dot(int i, const Row& x) const;
+  /// x += factor row i.
+  void add(int i, float factor, Row& x) const;
+  /// gain[i] = row i . x / |row i| for each i of `some`, 0 for a row of zeros; x is rounded to 1 /
+  /// 63 of the largest of each 64 columns.
+  void gains(std::span<const int> some, const Row& x, std::vector<float>& gain) const;
+
+ private:
+  Eigen::Index blocks() const;
+  const int8_t* bytes(int i) const { return bytes_.data() + width_ * i; }
+
+  Eigen::Index width_;
+  std::vector<int8_t> bytes_;  // [rows, width]
+  RowMatrix<float> scales_;    // [rows, blocks]
+  RowMatrix<float> totals_;    // [rows, blocks]: what the bytes of a block add up to, scaled
+  std::vector<float> squared_norms_;
+};
+
+}  // namespace pith::measure
