@@ -17,6 +17,7 @@ class ByteRows {
 
   explicit ByteRows(const RowMatrix<float>& rows);
 
+  Eigen::Index rows() const { return scales_.rows(); }
   /// Numbers of a vector that the functions below take: the columns, and zeros.
   Eigen::Index width() const { return width_; }
   /// |row i|^2.

@@ -65,10 +65,12 @@ struct Paid {
   T* sums[kTogether];  ///< what is added to
 };
 
-/// sums += mass * value - sum_k shares[k] * outputs[k] of `count` entries, `lanes` numbers at a
-/// time, all of which stay in registers. Returns the first number that is left.
+/// sums += mass * value - sum_k shares[k] * outputs[k] of `count` entries, or = where `fresh`,
+/// `lanes` numbers at a time, all of which stay in registers. Returns the first number that is
+/// left.
 template <int count, int lanes, class T>
-int add_lanes(const Paid<T>& paid, std::span<const T* const> outputs, int from, int to) {
+int add_lanes(const Paid<T>& paid, std::span<const T* const> outputs, int from, int to,
+              bool fresh) {
   using Lanes = Eigen::Array<T, lanes, 1>;
   int c = from;
   for (; c + lanes <= to; c += lanes) {
@@ -80,7 +82,14 @@ int add_lanes(const Paid<T>& paid, std::span<const T* const> outputs, int from, 
 #pragma GCC unroll 8
       for (int i = 0; i < count; ++i) sum[i] -= paid.shares[i][k] * output;
     }
-    for (int i = 0; i < count; ++i) Eigen::Map<Lanes>(paid.sums[i] + c) += sum[i];
+    for (int i = 0; i < count; ++i) {
+      Eigen::Map<Lanes> to_change(paid.sums[i] + c);
+      if (fresh) {
+        to_change = sum[i];
+      } else {
+        to_change += sum[i];
+      }
+    }
   }
   return c;
 }
@@ -90,7 +99,7 @@ int add_lanes(const Paid<T>& paid, std::span<const T* const> outputs, int from, 
 template <int count, class T>
 void add_entries(const Responses<T>& r, int first, const Bucketed& order,
                  std::span<const T* const> outputs, T tau, T scale, std::vector<T>& shares,
-                 RowMatrix<T>& out) {
+                 RowMatrix<T>& out, bool fresh) {
   const int d = r.head_dim;
   const size_t queries = order.queries.size();
   Paid<T> paid;
@@ -108,10 +117,10 @@ void add_entries(const Responses<T>& r, int first, const Bucketed& order,
     for (int i = 0; i < count; ++i) {
       paid.mass[i] = std::accumulate(paid.shares[i], paid.shares[i] + size, T(0));
     }
-    const int done = add_lanes<count, 32, T>(paid, outputs.subspan(begin, size), 0, d);
-    add_lanes<count, 1, T>(paid, outputs.subspan(begin, size), done, d);
+    const int done = add_lanes<count, 32, T>(paid, outputs.subspan(begin, size), 0, d, fresh);
+    add_lanes<count, 1, T>(paid, outputs.subspan(begin, size), done, d, fresh);
     for (int i = 0; i < count; ++i) {
-      paid.sums[i][d] += paid.mass[i] * tau;
+      paid.sums[i][d] = (fresh ? T(0) : paid.sums[i][d]) + paid.mass[i] * tau;
       paid.sums[i] += d + 1;
       paid.shares[i] += size;
     }
@@ -119,7 +128,8 @@ void add_entries(const Responses<T>& r, int first, const Bucketed& order,
 }
 
 template <class T>
-void add_features(const Responses<T>& r, T tau, T scale, uint32_t seed, RowMatrix<T>& out) {
+void add_features(const Responses<T>& r, T tau, T scale, uint32_t seed, RowMatrix<T>& out,
+                  bool fresh) {
   const RowMatrix<T> outputs = outputs_of(r);
   const Bucketed order = bucketed(r.queries, int(out.cols()) / (r.head_dim + 1), seed);
   std::vector<const T*> answers;
@@ -128,8 +138,13 @@ void add_features(const Responses<T>& r, T tau, T scale, uint32_t seed, RowMatri
   std::vector<T> shares(kTogether * order.queries.size());
   int i = 0;
   for (; i + kTogether <= r.entries; i += kTogether)
-    add_entries<kTogether, T>(r, i, order, answers, tau, scale, shares, out);
-  for (; i < r.entries; ++i) add_entries<1, T>(r, i, order, answers, tau, scale, shares, out);
+    add_entries<kTogether, T>(r, i, order, answers, tau, scale, shares, out, fresh);
+  for (; i < r.entries; ++i)
+    add_entries<1, T>(r, i, order, answers, tau, scale, shares, out, fresh);
+  if (!fresh) return;
+  out.bottomRows(out.rows() - r.entries).setZero();
+  const auto used = Eigen::Index(order.ends.size()) * (r.head_dim + 1);
+  out.topRightCorner(r.entries, out.cols() - used).setZero();
 }
 
 template <class T>
@@ -151,9 +166,9 @@ void add_gram(const Responses<T>& r, T tau, T scale, RowMatrix<T>& out) {
 template float tau_of<float>(std::span<const float>, int, float);
 template double tau_of<double>(std::span<const double>, int, double);
 template void add_features<float>(const Responses<float>&, float, float, uint32_t,
-                                  RowMatrix<float>&);
+                                  RowMatrix<float>&, bool);
 template void add_features<double>(const Responses<double>&, double, double, uint32_t,
-                                   RowMatrix<double>&);
+                                   RowMatrix<double>&, bool);
 template void add_gram<float>(const Responses<float>&, float, float, RowMatrix<float>&);
 template void add_gram<double>(const Responses<double>&, double, double, RowMatrix<double>&);
 

@@ -33,10 +33,11 @@ T tau_of(std::span<const T> values, int head_dim, T tau_rel);
 /// The queries are sketched: each gets a random sign and is added to one of the buckets, which
 /// leaves every inner product right in expectation; as many buckets as queries sketch nothing. Adds
 /// to `out` [at least entries, buckets * (head_dim + 1)], so that several calls, each with its own
-/// seed, make the sum of their Gram matrices. `scale` is 1 / sqrt(queries) of the whole set. Linear
-/// in entries and queries.
+/// seed, make the sum of their Gram matrices; where `out` is `fresh`, whatever it holds is
+/// replaced. `scale` is 1 / sqrt(queries) of the whole set. Linear in entries and queries.
 template <class T>
-void add_features(const Responses<T>& responses, T tau, T scale, uint32_t seed, RowMatrix<T>& out);
+void add_features(const Responses<T>& responses, T tau, T scale, uint32_t seed, RowMatrix<T>& out,
+                  bool fresh = false);
 
 /// The inner products of the same profiles, nothing sketched: adds to `out` [at least entries, at
 /// least entries]

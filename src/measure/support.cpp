@@ -1,11 +1,7 @@
 #include "measure/support.h"
 
 #include <algorithm>
-#include <concepts>
 #include <iterator>
-#include <type_traits>
-
-#include "measure/byte_rows.h"
 
 namespace pith::measure {
 
@@ -20,6 +16,7 @@ class PlainRows {
  public:
   explicit PlainRows(const RowMatrix<T>& features) : features_(features) {}
 
+  Eigen::Index rows() const { return features_.rows(); }
   Eigen::Index width() const { return features_.cols(); }
   T squared_norm(int i) const { return features_.row(i).squaredNorm(); }
   T dot(int i, const Row<T>& x) const { return features_.row(i).dot(x); }
@@ -85,12 +82,55 @@ std::vector<int> best_of(std::vector<int> rest, const std::vector<T>& gain, int 
   return rest;
 }
 
+template <class T, class Rows>
+std::vector<T> fitted(const Rows& rows, const Row<T>& target, std::span<const int> support,
+                      const FitOptions& options) {
+  Fit<T, Rows> fit(rows, target);
+  for (const int entry : support) fit.add(entry);
+  for (int sweep = 0; sweep < options.sweeps; ++sweep) fit.sweep(options);
+  return fit.weights();
+}
+
+template <class T, class Rows>
+std::vector<int> pursued(const Rows& rows, const Row<T>& target, std::span<const int> competing,
+                         std::span<const int> forced, int size, const PursuitOptions& options) {
+  Fit<T, Rows> fit(rows, target);
+  std::vector<int> rest;
+  std::vector<bool> taken(size_t(rows.rows()), false);
+  const auto take = [&](std::span<const int> entries) {
+    for (const int entry : entries) {
+      fit.add(entry);
+      taken[size_t(entry)] = true;
+    }
+    for (int s = 0; s < options.fit.sweeps && !entries.empty(); ++s) fit.sweep(options.fit);
+  };
+  take(forced);
+  std::ranges::copy_if(competing, std::back_inserter(rest),
+                       [&](int i) { return !taken[size_t(i)]; });
+  std::vector<T> gain(taken.size());
+  const int most = std::max(options.most_at_once, size / options.most_batches);
+  const int batch = std::max(1, std::min(most, size / options.batches));
+  while (int(fit.support().size()) < size && !rest.empty()) {
+    rows.gains(rest, fit.residual(), gain);
+    const int left = size - int(fit.support().size());
+    take(best_of(rest, gain, std::min({batch, left, int(rest.size())})));
+    std::erase_if(rest, [&](int i) { return taken[size_t(i)]; });
+  }
+  return fit.support();
+}
+
 }  // namespace
 
 template <class T>
 Row<T> sum_of(const RowMatrix<T>& features, std::span<const int> entries) {
   Row<T> sum = Row<T>::Zero(features.cols());
   for (const int entry : entries) sum += features.row(entry);
+  return sum;
+}
+
+Row<float> sum_of(const ByteRows& features, std::span<const int> entries) {
+  Row<float> sum = Row<float>::Zero(features.width());
+  for (const int entry : entries) features.add(entry, 1, sum);
   return sum;
 }
 
@@ -105,42 +145,25 @@ T surrogate(const RowMatrix<T>& features, const Row<T>& target, std::span<const 
 template <class T>
 std::vector<T> fit_weights(const RowMatrix<T>& features, const Row<T>& target,
                            std::span<const int> support, const FitOptions& options) {
-  PlainRows<T> rows(features);
-  Fit<T, PlainRows<T>> fit(rows, target);
-  for (const int entry : support) fit.add(entry);
-  for (int sweep = 0; sweep < options.sweeps; ++sweep) fit.sweep(options);
-  return fit.weights();
+  return fitted<T>(PlainRows<T>(features), target, support, options);
+}
+
+std::vector<float> fit_weights(const ByteRows& features, const Row<float>& target,
+                               std::span<const int> support, const FitOptions& options) {
+  return fitted<float>(features, target, support, options);
 }
 
 template <class T>
 std::vector<int> pursue(const RowMatrix<T>& features, const Row<T>& target,
                         std::span<const int> competing, std::span<const int> forced, int size,
                         const PursuitOptions& options) {
-  using Rows = std::conditional_t<std::same_as<T, float>, ByteRows, PlainRows<T>>;
-  const Rows rows(features);
-  Fit<T, Rows> fit(rows, target);
-  std::vector<int> rest;
-  std::vector<bool> taken(size_t(features.rows()), false);
-  const auto take = [&](std::span<const int> entries) {
-    for (const int entry : entries) {
-      fit.add(entry);
-      taken[size_t(entry)] = true;
-    }
-    for (int s = 0; s < options.fit.sweeps && !entries.empty(); ++s) fit.sweep(options.fit);
-  };
-  take(forced);
-  std::ranges::copy_if(competing, std::back_inserter(rest),
-                       [&](int i) { return !taken[size_t(i)]; });
-  std::vector<T> gain(size_t(features.rows()));
-  const int most = std::max(options.most_at_once, size / options.most_batches);
-  const int batch = std::max(1, std::min(most, size / options.batches));
-  while (int(fit.support().size()) < size && !rest.empty()) {
-    rows.gains(rest, fit.residual(), gain);
-    take(
-        best_of(rest, gain, std::min({batch, size - int(fit.support().size()), int(rest.size())})));
-    std::erase_if(rest, [&](int i) { return taken[size_t(i)]; });
-  }
-  return fit.support();
+  return pursued<T>(PlainRows<T>(features), target, competing, forced, size, options);
+}
+
+std::vector<int> pursue(const ByteRows& features, const Row<float>& target,
+                        std::span<const int> competing, std::span<const int> forced, int size,
+                        const PursuitOptions& options) {
+  return pursued<float>(features, target, competing, forced, size, options);
 }
 
 template Row<float> sum_of<float>(const RowMatrix<float>&, std::span<const int>);
@@ -153,9 +176,6 @@ template std::vector<float> fit_weights<float>(const RowMatrix<float>&, const Ro
                                                std::span<const int>, const FitOptions&);
 template std::vector<double> fit_weights<double>(const RowMatrix<double>&, const Row<double>&,
                                                  std::span<const int>, const FitOptions&);
-template std::vector<int> pursue<float>(const RowMatrix<float>&, const Row<float>&,
-                                        std::span<const int>, std::span<const int>, int,
-                                        const PursuitOptions&);
 template std::vector<int> pursue<double>(const RowMatrix<double>&, const Row<double>&,
                                          std::span<const int>, std::span<const int>, int,
                                          const PursuitOptions&);

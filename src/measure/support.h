@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "measure/byte_rows.h"
 #include "measure/features.h"
 
 namespace pith::measure {
@@ -26,6 +27,9 @@ template <class T>
 std::vector<T> fit_weights(const RowMatrix<T>& features,
                            const Eigen::Matrix<T, 1, Eigen::Dynamic>& target,
                            std::span<const int> support, const FitOptions& options);
+/// The same of rounded features; `target` is [width].
+std::vector<float> fit_weights(const ByteRows& features, const ByteRows::Row& target,
+                               std::span<const int> support, const FitOptions& options);
 
 struct PursuitOptions {
   FitOptions fit{.ridge = 0.1, .sweeps = 3};  ///< after every batch
@@ -44,11 +48,16 @@ std::vector<int> pursue(const RowMatrix<T>& features,
                         const Eigen::Matrix<T, 1, Eigen::Dynamic>& target,
                         std::span<const int> competing, std::span<const int> forced, int size,
                         const PursuitOptions& options);
+/// The same of rounded features, with gains in bytes as well; `target` is [width].
+std::vector<int> pursue(const ByteRows& features, const ByteRows::Row& target,
+                        std::span<const int> competing, std::span<const int> forced, int size,
+                        const PursuitOptions& options);
 
 /// Sum of the features of some entries [columns].
 template <class T>
 Eigen::Matrix<T, 1, Eigen::Dynamic> sum_of(const RowMatrix<T>& features,
                                            std::span<const int> entries);
+ByteRows::Row sum_of(const ByteRows& features, std::span<const int> entries);  ///< [width]
 
 /// |sum_E phi - sum_S w phi|^2: what a plan is estimated to err by.
 template <class T>

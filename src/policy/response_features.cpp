@@ -42,12 +42,14 @@ Features response_features(const PolicyContext& context, std::span<const Reading
                            int layer, int head_kv, int buckets, Features memory) {
   Features out = std::move(memory);
   const int width = context.cache.shape().head_dim + 1;
-  out.setZero(context.cache.length(layer, head_kv), Eigen::Index{buckets} * width);
+  out.resize(context.cache.length(layer, head_kv), Eigen::Index{buckets} * width);
   uint32_t seed = 0;
   each_response(context, readings, layer, head_kv,
                 [&](const measure::Responses<float>& responses, float tau, float scale) {
-                  measure::add_features<float>(responses, tau, scale, seed++, out);
+                  measure::add_features<float>(responses, tau, scale, seed, out, seed == 0);
+                  ++seed;
                 });
+  if (seed == 0) out.setZero();
   return out;
 }
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "policy/score_rows.h"
 #include "policy/wrappers/weighting.h"
@@ -21,8 +20,7 @@ class OmpWrapper : public Wrapper {
 
   void refine(Plan& plan, const Scores& scores, const PolicyContext& context) const override {
     const auto bytes = [&](int layer, int head_kv) {
-      // A quarter more while a pursuit reads rows of bytes, and what these are padded with.
-      return weighting_.queries().bytes(context, layer, head_kv) * 4 / 3;
+      return weighting_.queries().bytes(context, layer, head_kv);
     };
     FeaturePool pool;
     const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
@@ -30,19 +28,19 @@ class OmpWrapper : public Wrapper {
       const Eligible eligible = eligible_entries(context, row);
       const auto chosen = eligible_of(plan.rows[size_t(row)], eligible);
       if (chosen.empty() || int(chosen.size()) == eligible.count()) return;
-      Features features = weighting_.queries().features(context, layer, head_kv, pool.take());
-      const Target target = sum_of_eligible(features, eligible);
+      const auto features = weighting_.queries().rounded(context, layer, head_kv, pool);
+      const auto target = sum_of_eligible(features, eligible);
       const auto support = choose(features, target, eligible, chosen, scores.rows[size_t(row)]);
       weighting_.write(features, target, eligible, support, plan.rows[size_t(row)]);
-      pool.give(std::move(features));
     });
     plan.scratch_peak = std::max(plan.scratch_peak, used);
   }
 
  private:
   /// As many entries as `chosen`: the best of these by score, and what stands best for the rest.
-  std::vector<int> choose(const Features& features, const Target& target, const Eligible& eligible,
-                          std::vector<int> chosen, const std::vector<float>& scores) const {
+  std::vector<int> choose(const measure::ByteRows& features, const measure::ByteRows::Row& target,
+                          const Eligible& eligible, std::vector<int> chosen,
+                          const std::vector<float>& scores) const {
     const auto forced = chosen.begin() + int(std::ceil(forced_ * double(chosen.size())));
     std::partial_sort(chosen.begin(), forced, chosen.end(), [&](int a, int b) {
       const float x = scores[size_t(a)], y = scores[size_t(b)];
@@ -50,8 +48,8 @@ class OmpWrapper : public Wrapper {
     });
     std::vector<int> competing(size_t(eligible.count()));
     std::iota(competing.begin(), competing.end(), eligible.first);
-    return measure::pursue<float>(features, target, competing, {chosen.begin(), forced},
-                                  int(chosen.size()), {});
+    return measure::pursue(features, target, competing, {chosen.begin(), forced},
+                           int(chosen.size()), {});
   }
 
   Weighting weighting_;

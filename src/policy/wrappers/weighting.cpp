@@ -47,8 +47,17 @@ Features ServedQueries::features(const PolicyContext& context, int layer, int he
   return response_features(context, readings_, layer, head_kv, buckets_, std::move(memory));
 }
 
+measure::ByteRows ServedQueries::rounded(const PolicyContext& context, int layer, int head_kv,
+                                         FeaturePool& pool) const {
+  Features exact = features(context, layer, head_kv, pool.take());
+  measure::ByteRows out(exact);
+  pool.give(std::move(exact));
+  return out;
+}
+
 size_t ServedQueries::bytes(const PolicyContext& context, int layer, int head_kv) const {
-  return response_feature_bytes(context, readings_, layer, head_kv, buckets_);
+  // A third more for rows of bytes, their scales, and what they are padded with.
+  return response_feature_bytes(context, readings_, layer, head_kv, buckets_) * 4 / 3;
 }
 
 Weighting::Weighting(const KnobValues& knobs)
@@ -65,16 +74,17 @@ std::vector<Knob> Weighting::knobs() {
   return knobs;
 }
 
-Target sum_of_eligible(const Features& features, const Eligible& eligible) {
+measure::ByteRows::Row sum_of_eligible(const measure::ByteRows& features,
+                                       const Eligible& eligible) {
   std::vector<int> all(size_t(eligible.count()));
   std::iota(all.begin(), all.end(), eligible.first);
-  return measure::sum_of<float>(features, all);
+  return measure::sum_of(features, all);
 }
 
-void Weighting::write(const Features& features, const Target& target, const Eligible& eligible,
-                      std::vector<int> support, RowPlan& row) const {
+void Weighting::write(const measure::ByteRows& features, const measure::ByteRows::Row& target,
+                      const Eligible& eligible, std::vector<int> support, RowPlan& row) const {
   std::ranges::sort(support);
-  const auto fitted = measure::fit_weights<float>(features, target, support, fit_);
+  const auto fitted = measure::fit_weights(features, target, support, fit_);
   const std::vector<double> weights(fitted.begin(), fitted.end());
   write_support(eligible, int(features.rows()), support, weights, row);
 }

@@ -21,6 +21,10 @@ class ServedQueries {
   /// `memory` is used for the result.
   Features features(const PolicyContext& context, int layer, int head_kv,
                     Features memory = {}) const;
+  /// The same, rounded, with memory of a pool.
+  measure::ByteRows rounded(const PolicyContext& context, int layer, int head_kv,
+                            FeaturePool& pool) const;
+  /// Of either, what one leads to counted.
   size_t bytes(const PolicyContext& context, int layer, int head_kv) const;
 
  private:
@@ -28,10 +32,8 @@ class ServedQueries {
   int buckets_;
 };
 
-using Target = Eigen::Matrix<float, 1, Eigen::Dynamic>;
-
 /// The target of a fit: what all eligible entries answer together.
-Target sum_of_eligible(const Features& features, const Eligible& eligible);
+measure::ByteRows::Row sum_of_eligible(const measure::ByteRows& features, const Eligible& eligible);
 
 /// What the wrappers that fit log-weights share (The risk of KV cache compression, arXiv
 /// 2607.01520).
@@ -45,8 +47,8 @@ class Weighting {
 
   /// Makes `row` keep the protected entries and `support` of the eligible ones, in any order, with
   /// the log-weights that fit `target` best.
-  void write(const Features& features, const Target& target, const Eligible& eligible,
-             std::vector<int> support, RowPlan& row) const;
+  void write(const measure::ByteRows& features, const measure::ByteRows::Row& target,
+             const Eligible& eligible, std::vector<int> support, RowPlan& row) const;
 
  private:
   ServedQueries queries_;

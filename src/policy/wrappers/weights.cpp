@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "policy/score_rows.h"
 #include "policy/wrappers/weighting.h"
@@ -26,10 +25,9 @@ class WeightsWrapper : public Wrapper {
       const Eligible eligible = eligible_entries(context, row);
       const auto support = eligible_of(plan.rows[size_t(row)], eligible);
       if (support.empty() || int(support.size()) == eligible.count()) return;
-      Features features = weighting_.queries().features(context, layer, head_kv, pool.take());
+      const auto features = weighting_.queries().rounded(context, layer, head_kv, pool);
       weighting_.write(features, sum_of_eligible(features, eligible), eligible, support,
                        plan.rows[size_t(row)]);
-      pool.give(std::move(features));
     });
     plan.scratch_peak = std::max(plan.scratch_peak, used);
   }
