@@ -40,6 +40,7 @@ inline F32 load(const float* from) {
   return x;
 }
 inline void store(float* to, F32 x) { std::memcpy(to, &x, sizeof x); }
+inline void store(int32_t* to, I32 x) { std::memcpy(to, &x, sizeof x); }
 inline F32 broadcast(float x) { return x - F32{}; }
 
 /// 0, 1, 2, ..

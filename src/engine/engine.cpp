@@ -95,7 +95,9 @@ Engine::Engine(std::shared_ptr<const ModelWeights> weights, const EngineOptions&
   ggml_backend_cpu_set_threadpool(impl_->backend.get(), impl_->pool.get());
   const ModelConfig& config = impl_->weights->config();
   const bool own = options.attention == AttentionPath::ragged;
-  impl_->products = std::make_unique<LinearOps>(options.threads, own);
+  LinearOps::Blocks blocks;
+  if (own) blocks = [&held = *impl_->weights](const ggml_tensor* w) { return held.blocks(w); };
+  impl_->products = std::make_unique<LinearOps>(options.threads, std::move(blocks));
   impl_->ops = own ? make_ragged_ops(config, options.threads)
                    : make_portable_ops(config, options.attention == AttentionPath::portable);
 }

@@ -2,18 +2,24 @@
 
 #include <ggml.h>
 
+#include <functional>
+#include <map>
 #include <vector>
 
-#include "engine/block_product.h"
+#include "model/block_matrix.h"
 
 namespace pith {
 
-/// Products of a graph with weight matrices: ggml's, but where many tokens meet weights that pith's
-/// own kernel takes (block_product.h) and `own`, two custom nodes: one rounds the activations, once
-/// for all products that read them, the other multiplies.
+/// Products of a graph with weight matrices: ggml's, but with weights that pith's own kernel takes
+/// two custom nodes: one rounds the activations, once for all products that read them, the other
+/// multiplies.
 class LinearOps {
  public:
-  LinearOps(int threads, bool own) : own_(own), panels_(size_t(threads), WeightPanel(0)) {}
+  /// The matrix that stands for a weight; null where ggml is to multiply.
+  using Blocks = std::function<const BlockMatrix*(const ggml_tensor*)>;
+
+  LinearOps(int threads, Blocks blocks)
+      : blocks_(std::move(blocks)), panels_(size_t(threads), WeightPanel(0)) {}
 
   /// Called once before a new graph is built.
   void begin() { rounded_of_ = nullptr; }
@@ -22,10 +28,17 @@ class LinearOps {
   ggml_tensor* build(ggml_context* ctx, ggml_tensor* w, ggml_tensor* x);
 
  private:
+  /// What a node is told.
+  struct Product {
+    LinearOps* ops;
+    const BlockMatrix* matrix;
+  };
+
   static void round_tokens(ggml_tensor* dst, int ith, int nth, void* userdata);
   static void multiply(ggml_tensor* dst, int ith, int nth, void* userdata);
 
-  bool own_;
+  Blocks blocks_;
+  std::map<const ggml_tensor*, Product> products_;
   std::vector<WeightPanel> panels_;  // one a thread
   int most_depth_ = 0;
   const ggml_tensor* rounded_of_ = nullptr;  // what `rounded_` was made of, in the current graph

@@ -8,17 +8,19 @@
 #include <vector>
 
 #include "base/timer.h"
+#include "engine/linear_ops.h"
 
 namespace pith {
 namespace {
 
 /// Products of every weight matrix with inputs of its width, independent of each other.
-std::vector<ggml_tensor*> products(ggml_context* ctx, const ModelWeights& weights, int n_tokens) {
+std::vector<ggml_tensor*> products(ggml_context* ctx, const ModelWeights& weights, LinearOps& ops,
+                                   int n_tokens) {
   std::vector<ggml_tensor*> nodes;
   auto add = [&](ggml_tensor* w, int n) {
     ggml_tensor* x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, w->ne[0], n);
     ggml_set_input(x);
-    nodes.push_back(ggml_mul_mat(ctx, w, x));
+    nodes.push_back(ops.build(ctx, w, x));
   };
   for (int il = 0; il < weights.config().shape.n_layer; ++il) {
     const LayerWeights& w = weights.layer(il);
@@ -37,7 +39,8 @@ double products_seconds(const ModelWeights& weights, int n_tokens, int threads, 
        .mem_buffer = nullptr,
        .no_alloc = true}));
   ggml_cgraph* graph = ggml_new_graph_custom(ctx.get(), most, false);
-  for (ggml_tensor* node : products(ctx.get(), weights, n_tokens)) {
+  LinearOps ops(threads, [&](const ggml_tensor* w) { return weights.blocks(w); });
+  for (ggml_tensor* node : products(ctx.get(), weights, ops, n_tokens)) {
     ggml_build_forward_expand(graph, node);
   }
   const ggml_gallocr_ptr memory(ggml_gallocr_new(ggml_backend_cpu_buffer_type()));

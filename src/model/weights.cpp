@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -27,7 +29,10 @@ std::string shape_text(std::span<const int64_t> sizes) {
 class GgufWeights final : public ModelWeights {
  public:
   GgufWeights(GgufFile&& file, const ModelOptions& options)
-      : file_(std::move(file)), config_(read_config(file_.header())), store_(file_, options) {
+      : file_(std::move(file)),
+        config_(read_config(file_.header())),
+        store_(file_, options),
+        own_layout_(options.repack) {
     bind_layers();
     bind_ends();
     store_.load();
@@ -38,6 +43,7 @@ class GgufWeights final : public ModelWeights {
   ggml_tensor* token_embedding() const override { return token_embedding_; }
   ggml_tensor* output_norm() const override { return output_norm_; }
   ggml_tensor* output() const override { return output_; }
+  const BlockMatrix* blocks(const ggml_tensor* tensor) const override;
   void read_rows(const std::string& tensor, int64_t first, int64_t count,
                  std::span<float> out) const override;
   std::string unembedding_name() const override { return unembedding_; }
@@ -55,10 +61,26 @@ class GgufWeights final : public ModelWeights {
   GgufFile file_;
   ModelConfig config_;
   WeightStore store_;
+  bool own_layout_;
+  mutable std::mutex mutex_;
+  mutable std::map<const ggml_tensor*, BlockMatrix> blocks_;
   std::vector<LayerWeights> layers_;
   ggml_tensor *token_embedding_ = nullptr, *output_norm_ = nullptr, *output_ = nullptr;
   std::string unembedding_;
 };
+
+const BlockMatrix* GgufWeights::blocks(const ggml_tensor* tensor) const {
+  if (!own_layout_ || !BlockMatrix::takes(*tensor) ||
+      !ggml_backend_buffer_is_host(tensor->buffer)) {
+    return nullptr;
+  }
+  const std::scoped_lock lock(mutex_);
+  const auto [found, made] = blocks_.try_emplace(tensor, *tensor);
+  if (made) {
+    file_.release({static_cast<const std::byte*>(tensor->data), ggml_nbytes(tensor)});
+  }
+  return &found->second;
+}
 
 // The stored tensor, or null where the file has none; its type and shape are as they must be.
 const ggml_tensor* GgufWeights::checked(const std::string& name, Extent columns,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/block_matrix.h"
 #include "pith/pith.hpp"
 
 namespace pith {
@@ -61,6 +62,10 @@ class ModelWeights {
   virtual ggml_tensor* token_embedding() const = 0;  // [n_embd, n_vocab], for get_rows
   virtual ggml_tensor* output_norm() const = 0;      // [n_embd]
   virtual ggml_tensor* output() const = 0;           // [n_embd, n_vocab], for mul_mat; may be tied
+
+  /// One of the tensors above laid out for pith's own products; null where they do not take it.
+  /// Made when it is first asked for, and the pages of the file that it was made of are given back.
+  virtual const BlockMatrix* blocks(const ggml_tensor* tensor) const = 0;
 
   /// Rows [first, first + count) of a 2-D (or the one row of a 1-D) tensor by GGUF name,
   /// dequantised from the file into out [count, row length]; exact for F32, F16 and BF16.
