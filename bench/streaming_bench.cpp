@@ -33,6 +33,7 @@ using Tokens = std::span<const int32_t>;
 std::vector<Tokens> windows_of(Tokens text) {
   const size_t size = kLead + kScored, apart = (text.size() - size) / (kWindows - 1);
   std::vector<Tokens> out;
+  out.reserve(kWindows);
   for (size_t w = 0; w < kWindows; ++w) out.push_back(text.subspan(w * apart, size));
   return out;
 }
@@ -100,11 +101,11 @@ int main(int argc, char** argv) {
   }
   for (size_t p = 0; p < kl.size(); ++p) {
     const Ratio ratio = paired_ratio(kl[p], kl[0]);
+    const std::string_view pool = kPoolNames[size_t(kCases[p].pool)];
     std::printf(
-        "  %-30s %-8s KL %.4f +- %.4f, %.2f [%.2f, %.2f] of streaming's; most live %.1f, %.2f "
+        "  %-30s %-8.*s KL %.4f +- %.4f, %.2f [%.2f, %.2f] of streaming's; most live %.1f, %.2f "
         "MiB\n",
-        kCases[p].policy, kPoolNames[size_t(kCases[p].pool)].data(), mean(kl[p]),
-        standard_error(kl[p]), ratio.value, ratio.lo, ratio.hi, most[p].most_live,
-        most[p].most_bytes / (1 << 20));
+        kCases[p].policy, int(pool.size()), pool.data(), mean(kl[p]), standard_error(kl[p]),
+        ratio.value, ratio.lo, ratio.hi, most[p].most_live, most[p].most_bytes / (1 << 20));
   }
 }

@@ -28,7 +28,7 @@ std::vector<float> normals(size_t count, unsigned seed) {
 struct Weights {
   Weights(int depth, int rows) : context(ggml_init({size_t{64} << 20, nullptr, false})) {
     tensor = ggml_new_tensor_2d(context.get(), GGML_TYPE_Q4_1, depth, rows);
-    const auto numbers = normals(size_t(depth * rows), 1);
+    const auto numbers = normals(size_t(depth) * size_t(rows), 1);
     ggml_quantize_chunk(GGML_TYPE_Q4_1, numbers.data(), tensor->data, 0, rows, depth, nullptr);
     values.resize(numbers.size());
     ggml_get_type_traits(GGML_TYPE_Q4_1)
@@ -101,7 +101,7 @@ TEST(BlockMatrix, MultipliesWhatItsOperandsStandFor) {
     const Weights w(depth, rows);
     const BlockMatrix matrix(*w.tensor);
     for (const int n_tokens : {1, 2, 3, 4, 5, 11, 12, 13, 40}) {
-      const auto x = normals(size_t(depth * n_tokens), unsigned(n_tokens));
+      const auto x = normals(size_t(depth) * size_t(n_tokens), unsigned(n_tokens));
       const size_t pitch = quantized_bytes(depth);
       std::vector<std::byte> tokens(pitch * size_t(n_tokens));
       for (int t = 0; t < n_tokens; ++t) {
@@ -115,8 +115,8 @@ TEST(BlockMatrix, MultipliesWhatItsOperandsStandFor) {
         for (int r = 0; r < rows; ++r) {
           double sum = 0, size = 0;
           for (int i = 0; i < depth; ++i) {
-            const double term =
-                double(rounded[size_t(i)]) * double(w.values[size_t(r * depth + i)]);
+            const double term = double(rounded[size_t(i)]) *
+                                double(w.values[size_t(r) * size_t(depth) + size_t(i)]);
             sum += term;
             size += std::abs(term);
           }

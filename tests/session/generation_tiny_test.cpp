@@ -61,6 +61,7 @@ TEST_F(TinyGeneration, NeverHoldsMoreThanItsBound) {
 TEST_F(TinyGeneration, KeepsThePromptAndTheNewest) {
   Session s = prompted();
   std::vector<std::vector<int32_t>> prompt_entries;
+  prompt_entries.reserve(kRows);
   for (int row = 0; row < kRows; ++row) prompt_entries.push_back(positions(s, row));
   s.compress_generated({.policy = "streaming", .kept = 30, .every = 10, .window = 5});
   for (int i = 0; i < 35; ++i) s.decode(later[size_t(i)]);
