@@ -134,9 +134,11 @@ inline I32 dot_bytes(I32 sums, I32 a, I32 b) {
 #endif
 }
 
-/// The nearest whole numbers, ties to even, of numbers below 2^22 in size.
-inline I32 round(F32 x) {
-  const F32 shift = broadcast(0x1.8p23F);  // where floats are whole numbers
+/// The nearest whole numbers, ties to even, of at most `most` < 2^22 in size; what is beyond that
+/// or no number at all becomes one of them.
+inline I32 round(F32 x, float most) {
+  const F32 least = broadcast(-most), shift = broadcast(0x1.8p23F);  // where floats are whole
+  x = -max(-max(x, least), least);
   return (I32)(x + shift) - (I32)shift;
 }
 

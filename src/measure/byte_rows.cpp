@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 #include "base/simd.h"
 
@@ -37,10 +38,11 @@ Block round_block(const float* x, float steps, int middle, int8_t* to) {
     const F32 part = simd::load(x + v * kWidth);
     most = simd::max(most, simd::max(part, -part));
   }
-  const float scale = simd::max_lane(most) / steps, inverse = scale > 0 ? 1 / scale : 0;
+  const float scale = simd::max_lane(most) / steps;
+  const float inverse = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
   I32 sum = {}, squares = {};
   for (int v = 0; v < kVectors; ++v) {
-    const I32 whole = simd::round(simd::load(x + v * kWidth) * inverse);
+    const I32 whole = simd::round(simd::load(x + v * kWidth) * inverse, steps);
     sum += whole;
     squares += whole * whole;
     simd::store_bytes(reinterpret_cast<std::byte*>(to + v * kWidth), whole + middle);

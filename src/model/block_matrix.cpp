@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/simd.h"
@@ -38,11 +39,13 @@ float largest(const float* x) {
   return simd::max_lane(most);
 }
 
-/// x / scale, rounded to whole numbers of at most 127; returns their sum.
+constexpr float kSteps = 127;
+
+/// x / scale, rounded to whole numbers of at most kSteps; returns their sum.
 int round_block(const float* x, float inverse, std::byte* to) {
   I32 sum = {};
   for (int i = 0; i < kBlock; i += kWidth) {
-    const I32 whole = simd::round(simd::load(x + i) * inverse);
+    const I32 whole = simd::round(simd::load(x + i) * inverse, kSteps);
     simd::store_bytes(to + i, whole);
     sum += whole;
   }
@@ -150,8 +153,9 @@ void quantize_row(const float* from, int depth, std::byte* to) {
   std::byte* scales = to + depth;
   for (int b = 0; b < blocks; ++b) {
     const float* x = from + b * kBlock;
-    const float scale = largest(x) / 127;
-    const int sum = round_block(x, scale > 0 ? 1 / scale : 0, to + b * kBlock);
+    const float scale = largest(x) / kSteps;
+    const float inverse = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
+    const int sum = round_block(x, inverse, to + b * kBlock);
     const float total = scale * float(sum);
     std::memcpy(scales + size_t(b) * sizeof scale, &scale, sizeof scale);
     std::memcpy(scales + size_t(blocks + b) * sizeof total, &total, sizeof total);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <random>
 
 namespace pith::test {
@@ -47,6 +49,22 @@ TEST(ByteRows, StandForTheirRows) {
       EXPECT_NEAR(bytes.dot(i, x), x.dot(back) / 2, 1e-5F * size);
     }
   }
+}
+
+/// Numbers too small to divide by, too large to square, and no numbers stay in their rows.
+TEST(ByteRows, OddNumbersAreKeptApart) {
+  RowMatrix<float> rows = some_rows(5, 130);
+  rows.row(0).setConstant(1e-41F);
+  rows(1, 70) = std::numeric_limits<float>::quiet_NaN();
+  rows.row(3).setConstant(3e38F);
+  const ByteRows bytes(rows);
+  EXPECT_EQ(bytes.squared_norm(0), 0);
+  ByteRows::Row x = ByteRows::Row::Constant(bytes.width(), 1);
+  EXPECT_NEAR(bytes.dot(4, x), rows.row(4).sum(), 0.01F * rows.row(4).cwiseAbs().sum());
+  std::vector<float> gain(5, 0);
+  bytes.gains(std::vector<int>{0, 4}, x, gain);
+  EXPECT_EQ(gain[0], 0);
+  EXPECT_TRUE(std::isfinite(gain[4]));
 }
 
 TEST(ByteRows, GainsAreCosinesOfRoundedVectors) {

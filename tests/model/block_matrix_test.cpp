@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "engine/linear_ops.h"
@@ -75,6 +76,18 @@ TEST(QuantizeRow, RoundsToTheNearestOf255StepsOfEachBlock) {
     EXPECT_NEAR(written, sum, 1e-5 * largest * kBlock) << b;
   }
   EXPECT_EQ(back[0], 0);
+}
+
+/// Blocks too small to divide by are zero; what is no number does not leave its block.
+TEST(QuantizeRow, OddNumbersStayInTheirBlock) {
+  auto row = normals(96, 4);
+  std::fill(row.begin(), row.begin() + kBlock, 1e-42F);
+  row[kBlock + 3] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<std::byte> bytes(quantized_bytes(96));
+  quantize_row(row.data(), 96, bytes.data());
+  const auto back = read_back(bytes.data(), 96);
+  for (int i = 0; i < kBlock; ++i) EXPECT_EQ(back[size_t(i)], 0) << i;
+  for (int i = 2 * kBlock; i < 96; ++i) EXPECT_NEAR(back[size_t(i)], row[size_t(i)], 0.02F) << i;
 }
 
 /// Products of `n_tokens` quantised rows by either way.
