@@ -40,7 +40,6 @@ inline F32 load(const float* from) {
   return x;
 }
 inline void store(float* to, F32 x) { std::memcpy(to, &x, sizeof x); }
-inline void store(int32_t* to, I32 x) { std::memcpy(to, &x, sizeof x); }
 inline F32 broadcast(float x) { return x - F32{}; }
 
 /// 0, 1, 2, ..
@@ -89,6 +88,12 @@ inline float sum_lanes(F32 x) {
   for (int i = 1; i < kWidth; ++i) sum += x[i];
   return sum;
 #endif
+}
+
+inline int32_t sum_lanes(I32 x) {
+  int32_t sum = 0;
+  for (int i = 0; i < kWidth; ++i) sum += x[i];
+  return sum;
 }
 
 /// Whether dot_bytes() is faster than what it stands for.

@@ -97,7 +97,7 @@ Engine::Engine(std::shared_ptr<const ModelWeights> weights, const EngineOptions&
   const bool own = options.attention == AttentionPath::ragged;
   LinearOps::Blocks blocks;
   if (own) blocks = [&held = *impl_->weights](const ggml_tensor* w) { return held.blocks(w); };
-  impl_->products = std::make_unique<LinearOps>(options.threads, std::move(blocks));
+  impl_->products = std::make_unique<LinearOps>(std::move(blocks));
   impl_->ops = own ? make_ragged_ops(config, options.threads)
                    : make_portable_ops(config, options.attention == AttentionPath::portable);
 }

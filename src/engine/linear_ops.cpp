@@ -5,8 +5,6 @@
 namespace pith {
 namespace {
 
-// From so many tokens on unpacking a panel pays (measured).
-constexpr int kUnpackTokens = 9;
 // Pieces of work for each thread where rows alone give fewer, and fewest tokens of one.
 constexpr int kPieces = 4, kPieceTokens = 48;
 
@@ -27,18 +25,14 @@ struct Pieces {
 ggml_tensor* LinearOps::build(ggml_context* ctx, ggml_tensor* w, ggml_tensor* x) {
   const BlockMatrix* matrix = blocks_ ? blocks_(w) : nullptr;
   if (matrix == nullptr) return ggml_mul_mat(ctx, w, x);
-  if (matrix->depth() > most_depth_) {  // here, because nothing may fail on ggml's threads
-    most_depth_ = matrix->depth();
-    panels_.assign(panels_.size(), WeightPanel(most_depth_));
-  }
   if (rounded_of_ != x) {
     rounded_ = ggml_custom_4d(ctx, GGML_TYPE_I8, int64_t(quantized_bytes(matrix->depth())),
                               x->ne[1], 1, 1, &x, 1, round_tokens, GGML_N_TASKS_MAX, nullptr);
     rounded_of_ = x;
   }
-  Product& product = products_.try_emplace(w, Product{this, matrix}).first->second;
+  // ggml hands userdata on as it is; nothing writes to the matrix.
   return ggml_custom_4d(ctx, GGML_TYPE_F32, w->ne[1], x->ne[1], 1, 1, &rounded_, 1, multiply,
-                        GGML_N_TASKS_MAX, &product);
+                        GGML_N_TASKS_MAX, const_cast<BlockMatrix*>(matrix));
 }
 
 void LinearOps::round_tokens(ggml_tensor* dst, int ith, int nth, void*) {
@@ -52,26 +46,20 @@ void LinearOps::round_tokens(ggml_tensor* dst, int ith, int nth, void*) {
 }
 
 void LinearOps::multiply(ggml_tensor* dst, int ith, int nth, void* userdata) {
-  const auto& [ops, matrix] = *static_cast<Product*>(userdata);
+  const auto& matrix = *static_cast<const BlockMatrix*>(userdata);
   const ggml_tensor& x = *dst->src[0];
-  const auto* tokens = static_cast<const std::byte*>(x.data);
-  auto* out = static_cast<float*>(dst->data);
   const auto stride = size_t(dst->ne[0]);
-  const int n_tokens = int(x.ne[1]), rows = BlockMatrix::panel_rows();
-  WeightPanel& unpacked = ops->panels_[size_t(ith)];
-  const Pieces pieces(*matrix, n_tokens, nth);
+  const int n_tokens = int(x.ne[1]);
+  const Pieces pieces(matrix, n_tokens, nth);
   const int first = pieces.count() * ith / nth, last = pieces.count() * (ith + 1) / nth;
   for (int i = first; i < last; ++i) {
     const int panel = i / pieces.runs, token = i % pieces.runs * pieces.run_tokens;
     const int n = std::min(pieces.run_tokens, n_tokens - token);
-    const std::byte* from = tokens + size_t(token) * x.nb[1];
-    float* to = out + size_t(token) * stride + panel * rows;
-    if (n_tokens < kUnpackTokens) {
-      matrix->multiply(panel, from, n, to, stride);
-      continue;
-    }
-    if (i == first || token == 0) unpacked.unpack(*matrix, panel);
-    if (n > 0) unpacked.multiply(from, n, to, stride);
+    if (n <= 0) continue;  // the last run of a panel may be empty
+    matrix.multiply(
+        panel, static_cast<const std::byte*>(x.data) + size_t(token) * x.nb[1], n,
+        static_cast<float*>(dst->data) + size_t(token) * stride + panel * BlockMatrix::panel_rows(),
+        stride);
   }
 }
 

@@ -3,8 +3,7 @@
 #include <ggml.h>
 
 #include <functional>
-#include <map>
-#include <vector>
+#include <utility>
 
 #include "model/block_matrix.h"
 
@@ -18,8 +17,7 @@ class LinearOps {
   /// The matrix that stands for a weight; null where ggml is to multiply.
   using Blocks = std::function<const BlockMatrix*(const ggml_tensor*)>;
 
-  LinearOps(int threads, Blocks blocks)
-      : blocks_(std::move(blocks)), panels_(size_t(threads), WeightPanel(0)) {}
+  explicit LinearOps(Blocks blocks) : blocks_(std::move(blocks)) {}
 
   /// Called once before a new graph is built.
   void begin() { rounded_of_ = nullptr; }
@@ -28,19 +26,10 @@ class LinearOps {
   ggml_tensor* build(ggml_context* ctx, ggml_tensor* w, ggml_tensor* x);
 
  private:
-  /// What a node is told.
-  struct Product {
-    LinearOps* ops;
-    const BlockMatrix* matrix;
-  };
-
   static void round_tokens(ggml_tensor* dst, int ith, int nth, void* userdata);
   static void multiply(ggml_tensor* dst, int ith, int nth, void* userdata);
 
   Blocks blocks_;
-  std::map<const ggml_tensor*, Product> products_;
-  std::vector<WeightPanel> panels_;  // one a thread
-  int most_depth_ = 0;
   const ggml_tensor* rounded_of_ = nullptr;  // what `rounded_` was made of, in the current graph
   ggml_tensor* rounded_ = nullptr;
 };

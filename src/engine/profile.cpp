@@ -39,7 +39,7 @@ double products_seconds(const ModelWeights& weights, int n_tokens, int threads, 
        .mem_buffer = nullptr,
        .no_alloc = true}));
   ggml_cgraph* graph = ggml_new_graph_custom(ctx.get(), most, false);
-  LinearOps ops(threads, [&](const ggml_tensor* w) { return weights.blocks(w); });
+  LinearOps ops([&](const ggml_tensor* w) { return weights.blocks(w); });
   for (ggml_tensor* node : products(ctx.get(), weights, ops, n_tokens)) {
     ggml_build_forward_expand(graph, node);
   }

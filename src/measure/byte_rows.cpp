@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 
+#include "base/byte_block.h"
 #include "base/simd.h"
 
 namespace pith::measure {
@@ -20,34 +20,8 @@ constexpr int kWords = kBlock / (4 * kWidth);  // vectors of bytes
 constexpr float kRowSteps = 127, kVectorSteps = 63;
 constexpr int kMiddle = 64;  // makes a rounded vector's numbers positive
 
-struct Block {
-  float scale = 0;
-  int sum = 0, squares = 0;  ///< of the whole numbers
-};
-
-int sum_lanes(I32 x) {
-  int sum = 0;
-  for (int i = 0; i < kWidth; ++i) sum += x[i];
-  return sum;
-}
-
-/// A block over its scale, in whole numbers of at most `steps`; written with `middle` more.
-Block round_block(const float* x, float steps, int middle, int8_t* to) {
-  F32 most = {};
-  for (int v = 0; v < kVectors; ++v) {
-    const F32 part = simd::load(x + v * kWidth);
-    most = simd::max(most, simd::max(part, -part));
-  }
-  const float scale = simd::max_lane(most) / steps;
-  const float inverse = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
-  I32 sum = {}, squares = {};
-  for (int v = 0; v < kVectors; ++v) {
-    const I32 whole = simd::round(simd::load(x + v * kWidth) * inverse, steps);
-    sum += whole;
-    squares += whole * whole;
-    simd::store_bytes(reinterpret_cast<std::byte*>(to + v * kWidth), whole + middle);
-  }
-  return {scale, sum_lanes(sum), sum_lanes(squares)};
+ByteBlock round_block(const float* x, float steps, int middle, int8_t* to) {
+  return round_to_bytes<kBlock>(x, steps, middle, reinterpret_cast<std::byte*>(to));
 }
 
 I32 words(const int8_t* at) { return simd::load(reinterpret_cast<const int32_t*>(at)); }
@@ -69,7 +43,8 @@ ByteRows::ByteRows(const RowMatrix<float>& rows)
     std::copy(row + whole, row + rows.cols(), last);
     for (Eigen::Index b = 0; b < blocks(); ++b) {
       const float* from = b * kBlock < whole ? row + b * kBlock : last;
-      const Block block = round_block(from, kRowSteps, 0, bytes_.data() + width_ * i + b * kBlock);
+      const ByteBlock block =
+          round_block(from, kRowSteps, 0, bytes_.data() + width_ * i + b * kBlock);
       scales_(i, b) = block.scale;
       totals_(i, b) = block.scale * float(block.sum);
       squared_norms_[size_t(i)] += block.scale * block.scale * float(block.squares);
@@ -105,7 +80,7 @@ void ByteRows::gains(std::span<const int> some, const Row& x, std::vector<float>
   std::vector<int8_t> rounded(static_cast<size_t>(width_));
   Row scale(blocks());
   for (Eigen::Index b = 0; b < blocks(); ++b) {
-    const Block block =
+    const ByteBlock block =
         round_block(x.data() + b * kBlock, kVectorSteps, kMiddle, rounded.data() + b * kBlock);
     scale[b] = block.scale;
   }

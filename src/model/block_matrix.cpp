@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <limits>
-#include <utility>
 
+#include "base/byte_block.h"
 #include "base/simd.h"
 
 namespace pith {
@@ -20,8 +19,8 @@ using simd::kWidth;
 constexpr int kBlock = 32;
 constexpr int kWords = kBlock / 4;  // of four bytes
 constexpr int32_t kNibbles = 0x0f0f0f0f;
-// Tokens whose sums stay in registers, of which AVX-512 has 32 and others 16.
-constexpr int kTokens = kWidth == 16 ? 12 : 4;
+// Tokens that one pass over a panel serves: more do not make it faster (measured).
+constexpr int kTokens = 4;
 
 /// A block of Q4_1 as it is stored: number i is scale * nibble i + offset, the low nibbles first.
 struct Q41 {
@@ -30,27 +29,7 @@ struct Q41 {
 };
 static_assert(sizeof(Q41) == 20);
 
-float largest(const float* x) {
-  F32 most = {};
-  for (int i = 0; i < kBlock; i += kWidth) {
-    const F32 v = simd::load(x + i);
-    most = simd::max(most, simd::max(v, -v));
-  }
-  return simd::max_lane(most);
-}
-
 constexpr float kSteps = 127;
-
-/// x / scale, rounded to whole numbers of at most kSteps; returns their sum.
-int round_block(const float* x, float inverse, std::byte* to) {
-  I32 sum = {};
-  for (int i = 0; i < kBlock; i += kWidth) {
-    const I32 whole = simd::round(simd::load(x + i) * inverse, kSteps);
-    simd::store_bytes(to + i, whole);
-    sum += whole;
-  }
-  return int(simd::sum_lanes(__builtin_convertvector(sum, F32)));
-}
 
 /// sum + what a block adds to a token's products: `dots` of its whole numbers. `scales_at` are the
 /// token's scales, its sums behind them.
@@ -63,38 +42,12 @@ F32 add_block(F32 sum, I32 dots, F32 scales, F32 offsets, const std::byte* scale
   return simd::fma(offsets, simd::broadcast(total), sum);
 }
 
-template <int Tokens>
-void multiply_tokens(const int32_t* bytes, const float* scale, const float* offset,
-                     const std::byte* tokens, size_t pitch, int depth, F32* out) {
-  const int blocks = depth / kBlock;
-  F32 sums[Tokens] = {};
-  for (int b = 0; b < blocks; ++b) {
-    I32 dots[Tokens] = {};
-    for (int w = 0; w < kWords; ++w) {
-      const I32 weights = simd::load(bytes + size_t(b * kWords + w) * kWidth);
-      const std::byte* at = tokens + b * kBlock + w * 4;
-#pragma GCC unroll 12
-      for (int t = 0; t < Tokens; ++t) {
-        dots[t] = simd::dot_bytes(dots[t], weights, simd::broadcast_word(at + size_t(t) * pitch));
-      }
-    }
-    const F32 scales = simd::load(scale + b * kWidth), offsets = simd::load(offset + b * kWidth);
-#pragma GCC unroll 12
-    for (int t = 0; t < Tokens; ++t) {
-      sums[t] = add_block(sums[t], dots[t], scales, offsets, tokens + size_t(t) * pitch + depth, b,
-                          blocks);
-    }
-  }
-  std::copy_n(sums, Tokens, out);
-}
-
 /// As a panel holds a block: four words of nibbles a row, the low ones first, scales and offsets.
 constexpr size_t kPanelBlock = kWidth * sizeof(Q41);
-constexpr int kFewTokens = 4;
 
-/// `Tokens` rows with a panel as it is held.
+/// A panel with `Tokens` quantised rows, `pitch` bytes apart.
 template <int Tokens>
-void multiply_packed(const std::byte* panel, const std::byte* tokens, size_t pitch, int depth,
+void multiply_tokens(const std::byte* panel, const std::byte* tokens, size_t pitch, int depth,
                      F32* out) {
   const int blocks = depth / kBlock;
   F32 sums[Tokens] = {};
@@ -123,24 +76,9 @@ void multiply_packed(const std::byte* panel, const std::byte* tokens, size_t pit
   std::copy_n(sums, Tokens, out);
 }
 
-using MultiplyPacked = void (*)(const std::byte*, const std::byte*, size_t, int, F32*);
-constexpr std::array<MultiplyPacked, kFewTokens> kMultiplyPacked = {
-    &multiply_packed<1>, &multiply_packed<2>, &multiply_packed<3>, &multiply_packed<4>};
-
-/// Rows of `sums` to out[t * stride ..], of each the first `wanted` numbers.
-void write(const F32* sums, int tokens, int wanted, float* out, size_t stride) {
-  for (int t = 0; t < tokens; ++t) {
-    std::memcpy(out + size_t(t) * stride, &sums[t], size_t(wanted) * sizeof(float));
-  }
-}
-
-using Multiply = void (*)(const int32_t*, const float*, const float*, const std::byte*, size_t, int,
-                          F32*);
-
-// Entry tokens - 1.
-constexpr auto kMultiply = []<int... I>(std::integer_sequence<int, I...>) {
-  return std::array<Multiply, sizeof...(I)>{&multiply_tokens<I + 1>...};
-}(std::make_integer_sequence<int, kTokens>());
+using Multiply = void (*)(const std::byte*, const std::byte*, size_t, int, F32*);
+constexpr std::array<Multiply, kTokens> kMultiply = {&multiply_tokens<1>, &multiply_tokens<2>,
+                                                     &multiply_tokens<3>, &multiply_tokens<4>};
 
 }  // namespace
 
@@ -152,10 +90,8 @@ void quantize_row(const float* from, int depth, std::byte* to) {
   const int blocks = depth / kBlock;
   std::byte* scales = to + depth;
   for (int b = 0; b < blocks; ++b) {
-    const float* x = from + b * kBlock;
-    const float scale = largest(x) / kSteps;
-    const float inverse = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
-    const int sum = round_block(x, inverse, to + b * kBlock);
+    const auto [scale, sum, squares] =
+        round_to_bytes<kBlock>(from + b * kBlock, kSteps, 0, to + b * kBlock);
     const float total = scale * float(sum);
     std::memcpy(scales + size_t(b) * sizeof scale, &scale, sizeof scale);
     std::memcpy(scales + size_t(blocks + b) * sizeof total, &total, sizeof total);
@@ -195,50 +131,17 @@ const std::byte* BlockMatrix::block(int panel, int index) const {
   return first + (size_t(panel) * size_t(depth_ / kBlock) + size_t(index)) * kPanelBlock;
 }
 
-int BlockMatrix::wanted(int panel) const { return std::min(kWidth, rows_ - panel * kWidth); }
-
 void BlockMatrix::multiply(int panel, const std::byte* tokens, int n_tokens, float* out,
                            size_t stride) const {
   const size_t pitch = quantized_bytes(depth_);
-  for (int t = 0; t < n_tokens; t += kFewTokens) {
-    const int taken = std::min(kFewTokens, n_tokens - t);
-    F32 sums[kFewTokens];
-    kMultiplyPacked[size_t(taken - 1)](block(panel, 0), tokens + size_t(t) * pitch, pitch, depth_,
-                                       sums);
-    write(sums, taken, wanted(panel), out + size_t(t) * stride, stride);
-  }
-}
-
-WeightPanel::WeightPanel(int most_depth)
-    : bytes_(size_t(most_depth / 4 * kWidth)),
-      scale_(size_t(most_depth / kBlock * kWidth)),
-      offset_(scale_.size()) {}
-
-void WeightPanel::unpack(const BlockMatrix& matrix, int panel) {
-  depth_ = matrix.depth();
-  wanted_ = matrix.wanted(panel);
-  int32_t* to = bytes_.data();
-  for (int b = 0; b < depth_ / kBlock; ++b, to += kWords * kWidth) {
-    const std::byte* from = matrix.block(panel, b);
-    for (int w = 0; w < kWords / 2; ++w) {
-      const I32 nibbles = simd::load(reinterpret_cast<const int32_t*>(from) + w * kWidth);
-      simd::store(to + w * kWidth, nibbles & kNibbles);
-      simd::store(to + (w + kWords / 2) * kWidth, nibbles >> 4 & kNibbles);
-    }
-    const auto* halves = reinterpret_cast<const uint16_t*>(from) + kWords * kWidth;
-    simd::store(scale_.data() + b * kWidth, simd::load(halves));
-    simd::store(offset_.data() + b * kWidth, simd::load(halves + kWidth));
-  }
-}
-
-void WeightPanel::multiply(const std::byte* tokens, int n_tokens, float* out, size_t stride) const {
-  const size_t pitch = quantized_bytes(depth_);
+  const auto wanted = size_t(std::min(kWidth, rows_ - panel * kWidth));
   for (int t = 0; t < n_tokens; t += kTokens) {
     const int taken = std::min(kTokens, n_tokens - t);
     F32 sums[kTokens];
-    kMultiply[size_t(taken - 1)](bytes_.data(), scale_.data(), offset_.data(),
-                                 tokens + size_t(t) * pitch, pitch, depth_, sums);
-    write(sums, taken, wanted_, out + size_t(t) * stride, stride);
+    kMultiply[size_t(taken - 1)](block(panel, 0), tokens + size_t(t) * pitch, pitch, depth_, sums);
+    for (int i = 0; i < taken; ++i) {
+      std::memcpy(out + size_t(t + i) * stride, &sums[i], wanted * sizeof(float));
+    }
   }
 }
 

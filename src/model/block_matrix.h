@@ -34,37 +34,18 @@ class BlockMatrix {
   int rows() const { return rows_; }
   int panels() const { return (rows_ + panel_rows() - 1) / panel_rows(); }
 
-  /// out[t * stride + r] for row r of a panel and `n_tokens` quantised rows from `tokens` on: the
-  /// way for few tokens, which reads the panel once for every four.
+  /// out[t * stride + r] for row r of a panel and `n_tokens` quantised rows from `tokens` on.
   void multiply(int panel, const std::byte* tokens, int n_tokens, float* out, size_t stride) const;
 
  private:
-  friend class WeightPanel;
   struct alignas(64) Line {
     std::byte bytes[64];
   };
 
   const std::byte* block(int panel, int index) const;
-  int wanted(int panel) const;  // rows that there are
 
   int depth_ = 0, rows_ = 0;
   std::vector<Line> lines_;  // by panel and block: nibbles of four numbers a row, scales, offsets
-};
-
-/// One panel unpacked to bytes, which is paid once for many tokens.
-class WeightPanel {
- public:
-  explicit WeightPanel(int most_depth);
-
-  void unpack(const BlockMatrix& matrix, int panel);
-
-  /// As BlockMatrix::multiply(), of the panel that was unpacked last.
-  void multiply(const std::byte* tokens, int n_tokens, float* out, size_t stride) const;
-
- private:
-  int depth_ = 0, wanted_ = 0;
-  std::vector<int32_t> bytes_;         // [depth / 4, rows]: four numbers of one row
-  std::vector<float> scale_, offset_;  // [depth / 32, rows]
 };
 
 }  // namespace pith

@@ -49,6 +49,19 @@ TEST(MeasureFeatures, ASketchIsUnbiased) {
   }
 }
 
+/// Memory that rows used before: nothing of what it held stays, also where there are fewer entries
+/// and queries than it has rows and buckets.
+TEST(MeasureFeatures, WhatIsFreshIsReplaced) {
+  const MeasureFixture fixture;
+  const auto made = [&](RowMatrix<double> out, bool fresh) {
+    measure::add_features(fixture.responses(), fixture.head.tau, 1 / std::sqrt(6.0), 5, out, fresh);
+    return out;
+  };
+  const RowMatrix<double> clean = made(RowMatrix<double>::Zero(35, 8 * 9), false);
+  EXPECT_EQ(made(RowMatrix<double>::Constant(35, 8 * 9, 7), true), clean);
+  EXPECT_NE(made(RowMatrix<double>::Constant(35, 8 * 9, 7), false), clean);
+}
+
 /// Queries that come in two parts, in buckets of their own, make the same Gram matrix.
 TEST(MeasureFeatures, PartsOfTheQueriesAddUp) {
   const MeasureFixture fixture;

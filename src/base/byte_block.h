@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "base/simd.h"
+
+namespace pith {
+
+/// What numbers were rounded to.
+struct ByteBlock {
+  float scale = 0;           ///< a number is about its byte times this
+  int sum = 0, squares = 0;  ///< of the whole numbers
+};
+
+/// Rounds `count` numbers, whole vectors of them, to whole numbers of at most `steps` in size, the
+/// largest to `steps` itself; writes these and `middle` more as bytes. What is too small to divide
+/// by becomes 0, and what is no number one of them.
+template <int count>
+ByteBlock round_to_bytes(const float* x, float steps, int middle, std::byte* to) {
+  simd::F32 most = {};
+  for (int i = 0; i < count; i += simd::kWidth) {
+    const simd::F32 part = simd::load(x + i);
+    most = simd::max(most, simd::max(part, -part));
+  }
+  const float scale = simd::max_lane(most) / steps;
+  const float inverse = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
+  simd::I32 sum = {}, squares = {};
+  for (int i = 0; i < count; i += simd::kWidth) {
+    const simd::I32 whole = simd::round(simd::load(x + i) * inverse, steps);
+    sum += whole;
+    squares += whole * whole;
+    simd::store_bytes(to + i, whole + middle);
+  }
+  return {scale, simd::sum_lanes(sum), simd::sum_lanes(squares)};
+}
+
+}  // namespace pith
