@@ -27,7 +27,7 @@ enum class KvType { f32, f16 };
 /// How attention over the cache is computed.
 enum class AttentionPath {
   ragged,    ///< pith's own kernel over the ragged rows: F32 sums, exact log-weights, the fastest;
-             ///< its own kernel multiplies many tokens with Q4_1 weights too
+             ///< products with Q4_1 weights are its own too, not ggml's
   portable,  ///< flash attention of any ggml backend, KV heads on dimension 3; log-weights in F16
   products   ///< matrix products around a softmax, as libllama computes with flash attention off
 };

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/aligned.h"
 #include "pith/policy.hpp"
 
 namespace pith {
@@ -14,9 +15,9 @@ namespace pith {
 struct AttentionProbs {
   int entries = 0;  ///< n: the entries before the last position or at it
   int rows = 0;     ///< m * group; row t * group + h is query head h of the group at position t
-  std::vector<float> alpha;            ///< [n, rows], entry-major
-  std::vector<int32_t> positions;      ///< [m], ascending: where the queries ask
-  std::vector<float> own_output = {};  ///< [rows, head_dim], see Reading::outputs
+  AlignedVector<float> alpha;            ///< [n, rows], entry-major
+  std::vector<int32_t> positions;        ///< [m], ascending: where the queries ask
+  AlignedVector<float> own_output = {};  ///< [rows, head_dim], see Reading::outputs
 
   float at(int entry, int row) const { return alpha[size_t(entry) * size_t(rows) + size_t(row)]; }
 };

@@ -42,7 +42,9 @@ void add_attention(const KeyMatrix& queries, const Eigen::Ref<const KeyMatrix>& 
     row = (row - row.maxCoeff()).exp();
     row /= row.sum();
   }
-  Eigen::Map<Eigen::RowVectorXf>(sums.data(), keys.rows()) += logits.colwise().sum();
+  // Summed apart from `sums`, which may lie anywhere: see base/aligned.h.
+  const Eigen::RowVectorXf paid = logits.colwise().sum();
+  Eigen::Map<Eigen::RowVectorXf>(sums.data(), keys.rows()) += paid;
 }
 
 class CompactorScorer : public Scorer {
