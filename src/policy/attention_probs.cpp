@@ -12,11 +12,14 @@ namespace pith {
 
 namespace {
 
-using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Matrix = KeyMatrix;
 using MatrixMap = Eigen::Map<Matrix>;
+using MatrixConstMap = Eigen::Map<const Matrix>;
 
 /// Positions that each_attention_tile takes at a time.
 constexpr int kTile = 64;
+/// Keys that are multiplied at a time.
+constexpr Eigen::Index kKeys = 256;
 /// Positions between the prompt and the first query of Source::future.
 constexpr int32_t kFutureGap = 16;
 
@@ -151,6 +154,17 @@ Matrix own_rows(const PolicyContext& context, const Asking& at,
   return Eigen::Map<const Matrix>(rows, at.places.back() + 1, d);
 }
 
+/// The row's first keys times the queries, [keys, queries] into `logits`, some keys at a time.
+void multiply_keys(const PolicyContext& context, const Matrix& queries, int layer, int head_kv,
+                   MatrixMap& logits) {
+  Matrix keys(std::min<Eigen::Index>(kKeys, logits.rows()), queries.cols());
+  for (Eigen::Index at = 0; at < logits.rows(); at += kKeys) {
+    const Eigen::Index count = std::min<Eigen::Index>(kKeys, logits.rows() - at);
+    context.cache.keys(layer, head_kv, int(at), {keys.data(), size_t(count * keys.cols())});
+    logits.middleRows(at, count).noalias() = keys.topRows(count) * queries.transpose();
+  }
+}
+
 AttentionProbs probs_at(const PolicyContext& context, const Asking& at, int layer, int head_kv,
                         bool outputs) {
   const int group = context.cache.shape().group();
@@ -162,11 +176,9 @@ AttentionProbs probs_at(const PolicyContext& context, const Asking& at, int laye
   out.entries = int(std::ranges::upper_bound(entries, at.positions.back()) - entries.begin());
   out.alpha.resize(size_t(out.entries) * size_t(out.rows));
 
-  Matrix keys(out.entries, context.cache.shape().head_dim);
-  context.cache.keys(layer, head_kv, 0, {keys.data(), size_t(keys.size())});
   const Matrix queries = scaled_queries(context, at, layer, head_kv);
   MatrixMap logits(out.alpha.data(), out.entries, out.rows);
-  logits.noalias() = keys * queries.transpose();
+  multiply_keys(context, queries, layer, head_kv, logits);
   const auto first = first_rows(entries.first(size_t(out.entries)), at.positions, group);
 
   const Matrix own = own_rows(context, at, at.seen.own_keys, layer, head_kv);
@@ -286,6 +298,15 @@ size_t attention_tile_bytes(const PolicyContext& context, const Reading& reading
     places += size_t(part.count()) * (sizeof(int) + sizeof(int32_t));
   }
   return most + places;
+}
+
+KeyMatrix outputs_of(const AttentionProbs& tile, const KeyMatrix& values) {
+  const MatrixConstMap alpha(tile.alpha.data(), tile.entries, tile.rows);
+  KeyMatrix out(tile.rows, values.cols());
+  out.noalias() = alpha.transpose() * values.topRows(tile.entries);
+  if (!tile.own_output.empty())
+    out += MatrixConstMap(tile.own_output.data(), out.rows(), out.cols());
+  return out;
 }
 
 void raise_to_most(const AttentionProbs& tile, std::span<float> most) {

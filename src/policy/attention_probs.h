@@ -8,6 +8,7 @@
 
 #include "base/aligned.h"
 #include "pith/policy.hpp"
+#include "policy/keys.h"
 
 namespace pith {
 
@@ -66,6 +67,10 @@ void each_attention_tile(const PolicyContext& context, const Reading& reading, i
 /// Working memory of each_attention_tile.
 size_t attention_tile_bytes(const PolicyContext& context, const Reading& reading, int layer,
                             int head_kv);
+
+/// What the tile's rows read [rows, head_dim]: from `values` [at least entries, head_dim] of the
+/// entries, and from elsewhere (own_output).
+KeyMatrix outputs_of(const AttentionProbs& tile, const KeyMatrix& values);
 
 /// Raises `most` [entries of the row] to the most that a row of the tile pays to each entry.
 void raise_to_most(const AttentionProbs& tile, std::span<float> most);

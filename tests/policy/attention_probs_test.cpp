@@ -51,7 +51,7 @@ TEST(AttentionProbs, RaggedRowsAndLogWeights) {
 TEST(AttentionProbs, PositionsBeforeTheFirstEntrySeeNothing) {
   const auto synthetic = make_synthetic({.shape = small_shape(), .lengths = {1, 60, 60, 60}});
   const auto probs = attention_probs(synthetic.context(240), 0, 0, 2);
-  EXPECT_EQ(probs.alpha, (std::vector<float>{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(probs.alpha, (AlignedVector<float>{0, 0, 0, 1, 1, 1}));
 }
 
 TEST(AttentionProbs, ExtremeLogitsStayFinite) {

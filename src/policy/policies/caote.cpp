@@ -39,10 +39,7 @@ class CaoteScorer : public AttentionScorer {
   static void add(const AttentionProbs& tile, const KeyMatrix& all, std::span<float> sums) {
     const auto values = all.topRows(tile.entries);
     const Eigen::Map<const KeyMatrix> alpha(tile.alpha.data(), tile.entries, tile.rows);
-    KeyMatrix outputs = alpha.transpose() * values;
-    if (!tile.own_output.empty()) {
-      outputs += Eigen::Map<const KeyMatrix>(tile.own_output.data(), tile.rows, values.cols());
-    }
+    const KeyMatrix outputs = outputs_of(tile, all);
     const KeyMatrix products = values * outputs.transpose();
     const Eigen::ArrayXf output_norms = outputs.rowwise().squaredNorm();
     for (Eigen::Index i = 0; i < values.rows(); ++i) {

@@ -9,6 +9,8 @@ namespace {
 
 /// 1 - alpha is not taken below this, so that an entry with all of the attention stays finite.
 constexpr float kLeastRest = 1e-3F;
+/// Entries taken at a time.
+constexpr Eigen::Index kBlock = 256;
 
 class SensitivityScorer : public AttentionScorer {
  public:
@@ -42,25 +44,26 @@ class SensitivityScorer : public AttentionScorer {
   }
 
   /// With b = s (a / (1 - a))^2 for an entry i and the rows r of the tile, sum_r b_ir ||o_r -
-  /// v_i||^2 is sum_r b_ir ||o_r||^2 - 2 v_i.(sum_r b_ir o_r) + ||v_i||^2 sum_r b_ir.
+  /// v_i||^2 is sum_r b_ir ||o_r||^2 - 2 v_i.(sum_r b_ir o_r) + ||v_i||^2 sum_r b_ir. By blocks of
+  /// entries, so that what is made along the way stays in the cores' own memory.
   static void add(const AttentionProbs& tile, const KeyMatrix& all,
                   const Eigen::ArrayXf& sensitivity, std::span<float> sums) {
-    const auto values = all.topRows(tile.entries);
-    const Eigen::Map<const KeyMatrix> alpha(tile.alpha.data(), tile.entries, tile.rows);
-    KeyMatrix outputs = alpha.transpose() * values;
-    if (!tile.own_output.empty()) {
-      outputs += Eigen::Map<const KeyMatrix>(tile.own_output.data(), tile.rows, values.cols());
-    }
-    const Eigen::ArrayXf by_row = sensitivity.replicate(tile.rows / sensitivity.size(), 1);
-    const KeyMatrix b = ((alpha.array() / (1 - alpha.array()).max(kLeastRest)).square().rowwise() *
-                         by_row.transpose())
-                            .matrix();
+    const KeyMatrix outputs = outputs_of(tile, all);
     const Eigen::VectorXf output_norms = outputs.rowwise().squaredNorm();
-    const KeyMatrix summed = b * outputs;
-    const Eigen::ArrayXf cost = (b * output_norms).array() -
-                                2 * values.cwiseProduct(summed).rowwise().sum().array() +
-                                values.rowwise().squaredNorm().array() * b.rowwise().sum().array();
-    Eigen::Map<Eigen::ArrayXf>(sums.data(), tile.entries) += cost.max(0);
+    const Eigen::Map<const KeyMatrix> alpha(tile.alpha.data(), tile.entries, tile.rows);
+    const Eigen::ArrayXf by_row = sensitivity.replicate(tile.rows / sensitivity.size(), 1);
+    KeyMatrix b, summed;
+    for (Eigen::Index at = 0; at < tile.entries; at += kBlock) {
+      const Eigen::Index count = std::min<Eigen::Index>(kBlock, tile.entries - at);
+      const auto values = all.middleRows(at, count);
+      const auto paid = alpha.middleRows(at, count).array();
+      b = ((paid / (1 - paid).max(kLeastRest)).square().rowwise() * by_row.transpose()).matrix();
+      summed.noalias() = b * outputs;
+      const Eigen::ArrayXf cost =
+          (b * output_norms).array() - 2 * values.cwiseProduct(summed).rowwise().sum().array() +
+          values.rowwise().squaredNorm().array() * b.rowwise().sum().array();
+      Eigen::Map<Eigen::ArrayXf>(sums.data() + at, count) += cost.max(0);
+    }
   }
 };
 
