@@ -70,7 +70,8 @@ class ContextBench {
     }
     if (plan.peers) {
       add_peer("llama, flash attention", true);
-      add_peer("llama", false);
+      // libllama reads values in blocks by flash attention only.
+      if (plan_.session.k_type != KvType::q8_0) add_peer("llama", false);
     }
   }
 

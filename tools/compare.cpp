@@ -94,6 +94,10 @@ void compare(CompareSettings settings, const std::string& command_line) {
   FidelityOptions options;
   options.cases = make_cases(settings.cases.policies, settings.cases.budgets, always, report.notes);
   options.session = session_options(settings.session);
+  if (unrounded(options.session).k_type != options.session.k_type ||
+      unrounded(options.session).v_type != options.session.v_type) {
+    report.notes.push_back("everything is measured against the full cache in F16");
+  }
   options.diverge = settings.diverge;
   options.trial = settings.trial;
   Outputs outputs(settings);

@@ -51,7 +51,7 @@ Json inspect_json(const Model& model) {
           {"bytes_per_token", bytes_per_token(s)},
           {"chat_template", model.impl()->vocab->has_chat_template()},
           {"attention", kAttentionPathNames},
-          {"kv_types", {"f16", "f32"}}};
+          {"kv_types", kKvTypeNames}};
 }
 
 void print_lines(const Json& fields) {

@@ -23,7 +23,9 @@ std::string default_model_path() {
   return cache_folder() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 
-KvType kv_type(const std::string& name) { return name == "f32" ? KvType::f32 : KvType::f16; }
+KvType kv_type(const std::string& name) {
+  return KvType(std::ranges::find(kKvTypeNames, name) - kKvTypeNames.begin());
+}
 
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
@@ -71,7 +73,7 @@ void add_session_options(CLI::App& command, SessionSettings& settings) {
   command.add_option("--ubatch-size", options.n_ubatch, "tokens run at once in prefill (-ub)")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  const CLI::IsMember types({"f16", "f32"});
+  const CLI::IsMember types(std::vector<std::string>(kKvTypeNames.begin(), kKvTypeNames.end()));
   command.add_option("--cache-type-k", settings.k_type, "type of cached keys (-ctk)")
       ->check(types)
       ->capture_default_str();

@@ -22,7 +22,14 @@
 ///     auto logits = session.decode(token);
 namespace pith {
 
-enum class KvType { f32, f16 };
+/// How the numbers of cached keys and values are kept.
+enum class KvType {
+  f32,
+  f16,
+  q8_0  ///< bytes, with an F16 scale for every 32: 8.5 bits a number; head_dim a multiple of 32
+};
+/// Names of the above, in their order.
+inline constexpr std::array<std::string_view, 3> kKvTypeNames = {"f32", "f16", "q8_0"};
 
 /// How attention over the cache is computed.
 enum class AttentionPath {

@@ -193,6 +193,9 @@ inline F32 exp2(F32 x) {
 
 /// One IEEE half precision number, given by its bits.
 inline float half_to_float(uint16_t half) {
+#if defined(__F16C__)
+  return _cvtsh_ss(half);
+#else
   const uint32_t sign = uint32_t(half & 0x8000U) << 16;
   const uint32_t magnitude = half & 0x7fffU;
   // Exponents move by a multiplication, which makes subnormal halves normal; infinity and NaN need
@@ -201,6 +204,7 @@ inline float half_to_float(uint16_t half) {
   const uint32_t bits =
       magnitude < 0x7c00U ? std::bit_cast<uint32_t>(finite) : 0x7f800000U | (magnitude << 13);
   return std::bit_cast<float>(sign | bits);
+#endif
 }
 
 /// kWidth halves, given by their bits.

@@ -4,15 +4,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
 
+#include "cache/hadamard.h"
 #include "cache/kv_type.h"
 
 namespace pith {
 namespace {
+
+/// Numbers of a key that write_entry() has room to rotate.
+constexpr int kMostRotated = 1024;
 
 size_t page_bytes() {
   static const size_t bytes = size_t(sysconf(_SC_PAGESIZE));
@@ -31,11 +36,22 @@ size_t checked_product(size_t a, size_t b) {
   return product;
 }
 
+void check_type(KvType type, int head_dim) {
+  const int block = kv_block(type);
+  if (head_dim % block == 0 && (block == 1 || head_dim <= kMostRotated)) return;
+  throw Error(ErrorCode::usage, "a cache of " + std::string(kKvTypeNames[size_t(type)]) +
+                                    " needs heads of a multiple of " + std::to_string(block) +
+                                    " numbers, " + std::to_string(kMostRotated) +
+                                    " at most; these have " + std::to_string(head_dim));
+}
+
 /// Bytes between the first entries of two heads: every entry that may be read, in whole pages.
 size_t stride_of(const CacheGeometry& geometry) {
   if (std::min({geometry.n_layer, geometry.n_head_kv, geometry.head_dim, geometry.n_ctx}) < 1) {
     throw Error(ErrorCode::internal, "a cache needs at least one layer, head, number and position");
   }
+  check_type(geometry.k_type, geometry.head_dim);
+  check_type(geometry.v_type, geometry.head_dim);
   const size_t readable = round_up(size_t(geometry.n_ctx), size_t(kReadableEntries));
   return round_up(checked_product(readable, geometry.entry_bytes()), page_bytes());
 }
@@ -179,6 +195,7 @@ void KvCache::read_keys(int layer, int head_kv, int first, std::span<float> out)
   const size_t stride = geometry_.entry_bytes();
   for (size_t i = 0; i < out.size(); i += size_t(geometry_.head_dim), entry += stride) {
     kv_to_float(geometry_.k_type, entry, &out[i], geometry_.head_dim);
+    if (keeps_keys_rotated(geometry_.k_type)) hadamard(&out[i], geometry_.head_dim);
   }
 }
 
@@ -192,6 +209,12 @@ void KvCache::read_values(int layer, int head_kv, int first, std::span<float> ou
 
 void KvCache::write_entry(int layer, int head_kv, int index, const float* key, const float* value) {
   std::byte* entry = entries(layer, head_kv) + size_t(index) * geometry_.entry_bytes();
+  std::array<float, kMostRotated> rotated;
+  if (keeps_keys_rotated(geometry_.k_type)) {
+    std::copy_n(key, geometry_.head_dim, rotated.begin());
+    hadamard(rotated.data(), geometry_.head_dim);
+    key = rotated.data();
+  }
   kv_from_float(geometry_.k_type, key, entry, geometry_.head_dim);
   kv_from_float(geometry_.v_type, value, entry + geometry_.key_bytes(), geometry_.head_dim);
 }

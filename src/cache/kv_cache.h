@@ -44,8 +44,8 @@ inline constexpr int kReadableEntries = 256;
 /// evenly spaced (`head_stride`), which is what the portable attention path needs.
 class KvCache {
  public:
-  /// Reserves address space; no page is taken yet. Throws Error(memory) where it cannot be had and
-  /// Error(internal) for a size below one.
+  /// Reserves address space; no page is taken yet. Throws Error(memory) where it cannot be had,
+  /// Error(usage) where the types do not fit head_dim and Error(internal) for a size below one.
   explicit KvCache(const CacheGeometry& geometry);
 
   const CacheGeometry& geometry() const { return geometry_; }

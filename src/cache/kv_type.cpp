@@ -6,7 +6,19 @@
 
 namespace pith {
 
-ggml_type to_ggml(KvType type) { return type == KvType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16; }
+ggml_type to_ggml(KvType type) {
+  switch (type) {
+    case KvType::f32:
+      return GGML_TYPE_F32;
+    case KvType::f16:
+      return GGML_TYPE_F16;
+    case KvType::q8_0:
+      return GGML_TYPE_Q8_0;
+  }
+  return GGML_TYPE_F32;
+}
+
+int kv_block(KvType type) { return int(ggml_blck_size(to_ggml(type))); }
 
 size_t kv_vector_bytes(KvType type, int count) { return ggml_row_size(to_ggml(type), count); }
 

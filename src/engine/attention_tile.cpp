@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "base/simd.h"
+#include "cache/hadamard.h"
+#include "cache/kv_type.h"
 #include "engine/products.h"
 
 namespace pith {
@@ -17,26 +19,17 @@ using simd::kWidth;
 // Entries taken at a time: their keys and values should stay in the nearest caches while all rows
 // of the tile pass over them.
 constexpr int kBlock = 64;
-constexpr int kBlockVectors = kBlock / kWidth;
 // Up to so many rows, entries are read where they lie; more rows pay for unpacking them first.
 constexpr int kDirectRows = 12;
-constexpr size_t kCacheLine = 64;
+// Entries taken at a time where they are read so: 4 KiB of head_dim 64 in F16. Keys and values are
+// passed over in turns, and the processor fetches ahead only where a page is read from its
+// beginning to its end: with blocks four times as long it takes three times the time.
+constexpr int kDirectBlock = 16;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 // Logits are kept in units of ln 2, which saves a multiplication in every exponential.
 constexpr float kLog2E = 1.44269504F;
 
 int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
-
-void widen(KvType type, const std::byte* from, int count, float* to) {
-  switch (type) {
-    case KvType::f32:
-      std::memcpy(to, from, size_t(count) * sizeof(float));
-      return;
-    case KvType::f16:
-      simd::widen(reinterpret_cast<const uint16_t*>(from), count, to);
-      return;
-  }
-}
 
 // Hands out pieces of the scratch, each on a vector boundary.
 class Scratch {
@@ -94,13 +87,14 @@ class TileKernel {
         tile_(tile),
         rows_(tile.token_count * shape.group()),
         direct_(rows_ <= kDirectRows && shape.head_dim % kWidth == 0),
+        block_(direct_ ? kDirectBlock : kBlock),
         scratch_(scratch),
         work_(scratch_, rows_, shape.head_dim) {}
 
   TileSums run(const float* q) {
     load_queries(q);
-    for (int first = 0; first < tile_.entry_count; first += kBlock) {
-      const int count = std::min(kBlock, tile_.entry_count - first);
+    for (int first = 0; first < tile_.entry_count; first += block_) {
+      const int count = std::min(block_, tile_.entry_count - first);
       load_bias(first, count);
       if (direct_) {
         compute_logits_in_place(first, count);
@@ -125,8 +119,8 @@ class TileKernel {
   void compute_logits(int first);
   void compute_logits_in_place(int first, int count);
   void add_values(int first, int count, TypedRows values);
+  template <int Vectors>
   void weigh(int row, int seen);
-  void prefetch(int entry) const;
 
   TypedRows keys_from(int entry) const {
     return {head_.data + size_t(tile_.entry_first + entry) * shape_.stride, shape_.stride,
@@ -142,7 +136,7 @@ class TileKernel {
   int seen(int row, int first) const {
     const int token = tile_.token_first + row / shape_.group();
     const int visible = std::min(head_.visible[token] - tile_.entry_first, tile_.entry_count);
-    return std::min(visible - first, kBlock);
+    return std::min(visible - first, block_);
   }
   int panel_seen(int row, int first) const {
     int most = 0;
@@ -155,6 +149,7 @@ class TileKernel {
   const Tile& tile_;
   int rows_;
   bool direct_;
+  int block_;
   Scratch scratch_;
   Workspace work_;
 };
@@ -173,6 +168,7 @@ void TileKernel::load_queries(const float* q) {
       simd::store(work_.value_sums.row(row) + d, F32{});
     }
     simd::store(work_.weight_sums.row(row), F32{});
+    if (keeps_keys_rotated(shape_.k_type)) hadamard(work_.queries.row(row), shape_.head_dim);
     work_.max[row] = kNothing;
   }
 }
@@ -187,8 +183,8 @@ void TileKernel::load_bias(int first, int count) {
 void TileKernel::unpack(int first, int count) {
   const TypedRows keys = keys_from(first), values = values_from(first);
   for (int i = 0; i < count; ++i) {
-    widen(keys.type, keys.row(i), shape_.head_dim, work_.widened.row(i % kWidth));
-    widen(values.type, values.row(i), shape_.head_dim, work_.values.row(i));
+    widen(keys, i, shape_.head_dim, work_.widened.row(i % kWidth));
+    widen(values, i, shape_.head_dim, work_.values.row(i));
     if (i % kWidth == kWidth - 1 || i == count - 1) transpose_keys(i / kWidth * kWidth);
   }
 }
@@ -215,57 +211,47 @@ void TileKernel::compute_logits(int first) {
 
 void TileKernel::compute_logits_in_place(int first, int count) {
   for (int i = 0; i < count; i += kWidth) {
-    prefetch(first + kBlock + i / 2);
     dot(work_.queries, keys_from(first + i), {work_.logits.data + i, work_.logits.stride}, rows_,
         shape_.head_dim, std::min(kWidth, count - i));
   }
 }
 
 void TileKernel::add_values(int first, int count, TypedRows values) {
-  for (int row = 0; row < rows_; ++row) weigh(row, seen(row, first));
-  const int step = direct_ ? kWidth : kBlock;
-  for (int i = 0; i < count; i += step) {
-    if (direct_) prefetch(first + kBlock + (kBlock + i) / 2);
-    for (int row = 0; row < rows_; row += kPanel) {
-      const int depth = std::min(step, panel_seen(row, first) - i);
-      if (depth <= 0) continue;
-      multiply({work_.logits.row(row) + i, work_.logits.stride}, values.from(i),
-               work_.value_sums.from(row), panel_rows(row), depth,
-               round_up(shape_.head_dim, kWidth) / kWidth, true);
+  for (int row = 0; row < rows_; ++row) {
+    if (direct_) {
+      weigh<kDirectBlock / kWidth>(row, seen(row, first));
+    } else {
+      weigh<kBlock / kWidth>(row, seen(row, first));
     }
   }
-}
-
-// Asks for half a vector of the next block's entries, keys and values in one stream: the passes
-// over this block's keys and over its values do that in turns, so that memory is never idle.
-// Entries beyond the tile may be another thread's and are left alone.
-void TileKernel::prefetch(int entry) const {
-  const int count = std::min(kWidth / 2, tile_.entry_count - entry);
-  if (count <= 0) return;
-  const std::byte* begin = keys_from(entry).data;
-  const std::byte* end = begin + size_t(count) * shape_.stride;
-  for (; begin < end; begin += kCacheLine) __builtin_prefetch(begin, 0, 2);
+  for (int row = 0; row < rows_; row += kPanel) {
+    const int depth = std::min(count, panel_seen(row, first));
+    if (depth <= 0) continue;
+    multiply(work_.logits.from(row), values, work_.value_sums.from(row), panel_rows(row), depth,
+             round_up(shape_.head_dim, kWidth) / kWidth, true);
+  }
 }
 
 // Turns a row's logits, of which it sees the first `seen`, into weights relative to its running
 // maximum, and brings its sums to a new maximum.
+template <int Vectors>
 void TileKernel::weigh(int row, int seen) {
   float* logits = work_.logits.row(row);
-  F32 x[kBlockVectors];
+  F32 x[Vectors];
 #pragma GCC unroll 16
-  for (int v = 0; v < kBlockVectors; ++v) {
+  for (int v = 0; v < Vectors; ++v) {
     x[v] = simd::load(logits + v * kWidth) + simd::load(work_.bias + v * kWidth);
   }
-  if (seen < kBlock) {
+  if (seen < Vectors * kWidth) {
     const F32 nothing = simd::broadcast(kNothing);
 #pragma GCC unroll 16
-    for (int v = 0; v < kBlockVectors; ++v) {
+    for (int v = 0; v < Vectors; ++v) {
       x[v] = simd::lane_numbers() < seen - v * kWidth ? x[v] : nothing;
     }
   }
   F32 top = x[0];
 #pragma GCC unroll 16
-  for (int v = 1; v < kBlockVectors; ++v) top = simd::max(top, x[v]);
+  for (int v = 1; v < Vectors; ++v) top = simd::max(top, x[v]);
   const float old_max = work_.max[row];
   const float max = std::max(old_max, simd::max_lane(top));
   // A row that has seen nothing keeps weights of 0: any finite maximum gives them.
@@ -281,7 +267,7 @@ void TileKernel::weigh(int row, int seen) {
     work_.max[row] = max;
   }
 #pragma GCC unroll 16
-  for (int v = 0; v < kBlockVectors; ++v) {
+  for (int v = 0; v < Vectors; ++v) {
     const F32 weight = simd::exp2(x[v] - base);
     simd::store(logits + v * kWidth, weight);
     sum += weight;

@@ -7,7 +7,8 @@
 namespace pith {
 
 /// The entries of one KV head as the kernel reads them: `stride` bytes apart, each a key (head_dim
-/// numbers of k_type) followed at `value_offset` by a value (head_dim numbers of v_type).
+/// numbers of k_type, as the cache keeps them: keeps_keys_rotated()) followed at `value_offset` by
+/// a value (head_dim numbers of v_type).
 struct HeadEntries {
   const std::byte* data = nullptr;
   const float* log_weights = nullptr;  ///< [n_weights]; entries after them have log-weight 0

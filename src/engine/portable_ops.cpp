@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cache/hadamard.h"
+#include "cache/kv_type.h"
 #include "engine/graph.h"
 
 namespace pith {
@@ -56,6 +58,11 @@ class PortableOps final : public AttentionOps {
   void begin(ggml_context* ctx, KvCache& cache, int n_tokens) override {
     cache_ = &cache;
     const CacheGeometry& g = cache.geometry();
+    rotation_ = nullptr;
+    if (keeps_keys_rotated(g.k_type)) {
+      rotation_ = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, g.head_dim, g.head_dim);
+      ggml_set_input(rotation_);
+    }
     const size_t layer_bytes = size_t(g.n_head_kv) * cache.head_stride();
     memory_.reset(
         ggml_backend_cpu_buffer_from_ptr(cache.entries(0, 0), size_t(g.n_layer) * layer_bytes));
@@ -78,6 +85,10 @@ class PortableOps final : public AttentionOps {
   ggml_tensor* build(ggml_context* ctx, ggml_cgraph* graph, int il, ggml_tensor* q, ggml_tensor* k,
                      ggml_tensor* v, bool attend) override {
     Layer& layer = layers_[size_t(il)];
+    if (rotation_ != nullptr) {
+      k = ggml_mul_mat(ctx, rotation_, k);
+      q = ggml_mul_mat(ctx, rotation_, q);
+    }
     ggml_tensor* keys = store(ctx, graph, layer.keys, k, layer.rows);
     ggml_tensor* values = store(ctx, graph, layer.values, v, layer.rows);
     if (!attend) return nullptr;
@@ -94,6 +105,7 @@ class PortableOps final : public AttentionOps {
   }
 
   void bind(KvCache& cache, int n_tokens) override {
+    if (rotation_ != nullptr) bind_rotation();
     for (size_t il = 0; il < layers_.size(); ++il) {
       bind_rows(cache, int(il), n_tokens);
       if (il == 0 || layers_[il].mask != layers_[0].mask) bind_mask(cache, int(il), n_tokens);
@@ -122,6 +134,8 @@ class PortableOps final : public AttentionOps {
                         ggml_tensor* values, ggml_tensor* mask) const {
     ggml_tensor* weights =
         ggml_soft_max_ext(ctx, ggml_mul_mat(ctx, keys, queries), mask, config_.attention_scale, 0);
+    // Numbers in blocks cannot change places.
+    if (ggml_is_quantized(values->type)) values = ggml_cast(ctx, values, GGML_TYPE_F32);
     ggml_tensor* by_entry = ggml_cont(ctx, ggml_transpose(ctx, values));
     return ggml_permute(ctx, ggml_mul_mat(ctx, by_entry, weights), 0, 3, 1, 2);
   }
@@ -130,8 +144,7 @@ class PortableOps final : public AttentionOps {
   ggml_tensor* storage(ggml_context* ctx, int il, KvType type, size_t offset) {
     const CacheGeometry& g = cache_->geometry();
     const auto capacity = int64_t(cache_->head_stride() / g.entry_bytes());
-    ggml_tensor* t = ggml_new_tensor_3d(ctx, type == KvType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16,
-                                        g.head_dim, capacity, g.n_head_kv);
+    ggml_tensor* t = ggml_new_tensor_3d(ctx, to_ggml(type), g.head_dim, capacity, g.n_head_kv);
     t->nb[1] = g.entry_bytes();
     t->nb[2] = cache_->head_stride();
     t->nb[3] = cache_->head_stride() * size_t(g.n_head_kv);
@@ -152,6 +165,16 @@ class PortableOps final : public AttentionOps {
   static ggml_tensor* entries(ggml_context* ctx, ggml_tensor* stored, const Layer& layer) {
     return ggml_view_4d(ctx, stored, stored->ne[0], layer.n_entries, 1, stored->ne[2],
                         stored->nb[1], stored->nb[2], stored->nb[2], 0);
+  }
+
+  void bind_rotation() const {
+    const auto n = size_t(rotation_->ne[0]);
+    std::vector<float> rows(n * n, 0.0F);
+    for (size_t i = 0; i < n; ++i) {
+      rows[i * n + i] = 1;
+      hadamard(&rows[i * n], int(n));
+    }
+    ggml_backend_tensor_set(rotation_, rows.data(), 0, rows.size() * sizeof(rows[0]));
   }
 
   void bind_rows(const KvCache& cache, int il, int n_tokens) {
@@ -196,6 +219,7 @@ class PortableOps final : public AttentionOps {
   KvCache* cache_ = nullptr;
   ggml_backend_buffer_ptr memory_;
   std::vector<Layer> layers_;
+  ggml_tensor* rotation_ = nullptr;  // [head_dim, head_dim], where keys are kept rotated
 };
 
 }  // namespace

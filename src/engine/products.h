@@ -17,7 +17,7 @@ struct Matrix {
   Matrix from(int r) const { return {row(r), stride}; }
 };
 
-/// Rows of numbers as the cache holds them.
+/// Rows of numbers as the cache holds them. Those in blocks have whole blocks in a row.
 struct TypedRows {
   const std::byte* data;
   size_t stride;  // bytes from row to row
@@ -37,6 +37,9 @@ inline constexpr int kPanel = 6;
 /// c = a b, or c += a b where `add`. a: [rows, depth], rows <= kPanel; b: [depth, columns]; c:
 /// [rows, columns]. Columns are counted in whole vectors.
 void multiply(Matrix a, TypedRows b, Matrix c, int rows, int depth, int vectors, bool add);
+
+/// Columns [0, count) of a row as floats, in `to`.
+void widen(TypedRows b, int row, int count, float* to);
 
 /// c[r, i] = a[r] . b[i] for i < kWidth. a: [rows, depth]; b: [count, depth]; depth a multiple of
 /// kWidth. Columns of c from `count` on get any finite or infinite number.

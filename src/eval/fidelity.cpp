@@ -86,13 +86,13 @@ class RowRun {
     base_.prefill(row.context, observed(), part_of(progress, 0, kPrefill));
     // Once for all forks.
     base_.impl().run_passes(observed(), part_of(progress, kPrefill, passed));
-    Session full = base_.fork();
-    full_logits_ = scored_logits(full, row);
+    Session full = full_cache(part_of(progress, passed, passed));
     if (options.diverge > 0) {
       const auto n_vocab = size_t(model.shape().n_vocab);
-      first_token_ = argmax(std::span(base_.impl().seen.logits).last(n_vocab));
-      full_greedy_ = greedy_tokens(base_.fork(), first_token_, options.diverge, true);
+      first_token_ = argmax(std::span(full.impl().seen.logits).last(n_vocab));
+      full_greedy_ = greedy_tokens(full.fork(), first_token_, options.diverge, true);
     }
+    full_logits_ = scored_logits(full, row);
     const auto after = int64_t(row.context.size()) - row.prompt_tokens;
     if (options.trial && after >= kLeastTokensOfTrial) {
       trial_.emplace(base_.impl(), observed(), part_of(progress, passed, 1));
@@ -120,6 +120,17 @@ class RowRun {
   }
 
  private:
+  /// What all cases are measured against.
+  Session full_cache(const Progress& progress) const {
+    const SessionOptions plain = unrounded(options_.session);
+    if (plain.k_type == options_.session.k_type && plain.v_type == options_.session.v_type) {
+      return base_.fork();
+    }
+    Session session(base_.model(), plain);
+    session.prefill(row_.context, Needs{.tail = 1}, progress);
+    return session;
+  }
+
   Receipt compress(SessionImpl& session, const FidelityCase& cell, const Progress& progress) const {
     const Policy policy = Policy::parse(cell.policy);
     const Budget budget = Budget::parse(cell.budget);
@@ -189,6 +200,13 @@ void run_fidelity(const Model& model, std::span<const FidelityRow> rows,
     const Progress row_progress = part_of(progress, double(r) / n_rows, double(r + 1) / n_rows);
     sink(run_row(model, rows[r], options, r == 0, row_progress));
   }
+}
+
+SessionOptions unrounded(SessionOptions options) {
+  for (KvType* type : {&options.k_type, &options.v_type}) {
+    if (*type == KvType::q8_0) *type = KvType::f16;
+  }
+  return options;
 }
 
 int generated_window(const SessionOptions& options) {

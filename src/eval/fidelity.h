@@ -54,16 +54,20 @@ struct RowFidelity {
 /// paired when a run is stopped.
 using FidelitySink = std::function<void(std::span<const RowFidelity>)>;
 
-/// Compares each case with the full cache of the same model on each row: the context is read once;
-/// a fork of it evaluates the continuation, teacher-forced, with the full cache; then for each case
-/// a fork is compressed (the whole context, no token held back) and evaluates the same tokens.
-/// In rows with `prompt_tokens` the prompt and the newest 64 entries of each head (or what
-/// protection.window says) stay, and the budget is one of the others.
-/// Position j counts where score[j] = 1. Errors of a policy are passed on with its name and row.
-/// Throws Error(interrupted) where `progress` says so; rows before it have reached the sink.
+/// Compares each case with the full cache of the same model on each row (in F16 where the session's
+/// types round to bytes, so that `full` shows what that does). The context is read once; a fork of
+/// it evaluates the continuation, teacher-forced, with the full cache; then for each case a fork is
+/// compressed (the whole context, no token held back) and evaluates the same tokens. In rows with
+/// `prompt_tokens` the prompt and the newest 64 entries of each head (or what protection.window
+/// says) stay, and the budget is one of the others. Position j counts where score[j] = 1. Errors of
+/// a policy are passed on with its name and row. Throws Error(interrupted) where `progress` says
+/// so; rows before it have reached the sink.
 void run_fidelity(const Model& model, std::span<const FidelityRow> rows,
                   const FidelityOptions& options, const FidelitySink& sink,
                   const Progress& progress = {});
+
+/// The options with types that round to bytes replaced by F16.
+SessionOptions unrounded(SessionOptions options);
 
 /// Newest entries of each head that stay on top of the budget in rows with `prompt_tokens`: what
 /// protection.window says, else 64.

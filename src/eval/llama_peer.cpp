@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cache/kv_type.h"
 #include "model/ggml_log.h"
 
 namespace pith {
@@ -39,7 +40,7 @@ LlamaPeer::LlamaPeer(const std::string& gguf_path, const PeerOptions& options)
   params.n_threads = params.n_threads_batch = options.threads;
   params.flash_attn_type =
       options.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-  params.type_k = params.type_v = options.kv_type == KvType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16;
+  params.type_k = params.type_v = to_ggml(options.kv_type);
   impl_->context.reset(llama_init_from_model(impl_->model.get(), params));
   if (!impl_->context) throw Error(ErrorCode::memory, "libllama cannot make its context");
   impl_->n_ubatch = options.n_ubatch;

@@ -281,6 +281,66 @@ TEST(KvCache, EntryIsAKeyThenAValue) {
   EXPECT_EQ(mixed.entry_bytes(), 384U);
 }
 
+/// Values as bytes with a scale for every 32: off by at most half a step of their block; keys by
+/// less than the steps of their largest number. Moved, copied and replaced as whole entries.
+TEST(KvCache, KeepsNumbersAsBytes) {
+  constexpr int kDim = 64, kEntries = 9;
+  const CacheGeometry bytes = {.n_layer = 1,
+                               .n_head_kv = 1,
+                               .head_dim = kDim,
+                               .k_type = KvType::q8_0,
+                               .v_type = KvType::q8_0,
+                               .n_ctx = kEntries};
+  EXPECT_EQ(bytes.entry_bytes(), 2U * 68);
+  KvCache cache(bytes);
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> keys(size_t(kDim) * kEntries), values(keys.size());
+  for (float& x : keys) x = normal(random);
+  for (float& x : values) x = 100 * normal(random);
+  for (size_t i = 0; i < keys.size(); i += kDim) keys[i + 7] = 60;
+  for (int i = 0; i < kEntries; ++i) {
+    cache.write_entry(0, 0, i, &keys[size_t(i) * kDim], &values[size_t(i) * kDim]);
+  }
+  cache.commit_append(kEntries);
+
+  const std::vector<int32_t> kept = {1, 4, 8};
+  cache.apply(keeping(kept));
+  const KvCache copy = cache.fork();
+  std::vector<float> k(kept.size() * kDim), v(k.size());
+  copy.read_keys(0, 0, 0, k);
+  copy.read_values(0, 0, 0, v);
+  const auto expect_near = [&](const std::vector<float>& found, const std::vector<float>& written) {
+    for (size_t at = 0; at < found.size(); at += 32) {
+      const float* from = &written[size_t(kept[at / kDim]) * kDim + at % kDim];
+      float most = 0;
+      for (int i = 0; i < 32; ++i) most = std::max(most, std::abs(from[i]));
+      for (size_t i = 0; i < 32; ++i) EXPECT_NEAR(found[at + i], from[i], 0.51 * most / 127);
+    }
+  };
+  expect_near(v, values);
+  for (size_t i = 0; i < k.size(); ++i) {
+    // 60 / sqrt(64) is added to every number that is rounded; unrotated, a step would be 60 / 127.
+    EXPECT_NEAR(k[i], keys[size_t(kept[i / kDim]) * kDim + i % kDim], 0.12);
+  }
+
+  Plan plan = keeping({0, 1, 2});
+  plan.rows[0].values.assign(k.size(), 3.0F);
+  cache.apply(plan);
+  cache.read_values(0, 0, 0, v);
+  for (const float x : v) EXPECT_NEAR(x, 3, 1e-3);  // the scale is an F16
+}
+
+TEST(KvCache, RefusesHeadsThatAreNoWholeBlocks) {
+  for (const int head_dim : {1, 16, 80}) {
+    CacheGeometry odd = {.n_layer = 1, .n_head_kv = 1, .head_dim = head_dim, .n_ctx = 1};
+    odd.k_type = KvType::q8_0;
+    EXPECT_EQ(code_of([&] { KvCache{odd}; }), ErrorCode::usage);
+    std::swap(odd.k_type, odd.v_type);
+    EXPECT_EQ(code_of([&] { KvCache{odd}; }), ErrorCode::usage);
+  }
+}
+
 TEST(KvCache, MovedCacheKeepsItsEntries) {
   KvCache cache = counting_cache(3);
   KvCache moved = std::move(cache);

@@ -157,6 +157,7 @@ void expect_all(AttentionPath path, bool log_weights, double tolerance, KvType t
 TEST(AttentionOps, RaggedEqualsTheReference) {
   expect_all(AttentionPath::ragged, true, 2e-5);
   expect_all(AttentionPath::ragged, true, 2e-5, KvType::f16);
+  expect_all(AttentionPath::ragged, true, 2e-5, KvType::q8_0);
 }
 
 TEST(AttentionOps, ProductsEqualTheReference) { expect_all(AttentionPath::products, true, 2e-5); }
@@ -171,6 +172,12 @@ TEST(AttentionOps, PortableRoundsLogWeightsToHalf) {
 /// ggml's CPU kernel sums F16 values in F16 for one token.
 TEST(AttentionOps, PortableOverAHalfPrecisionCache) {
   expect_all(AttentionPath::portable, false, 2e-2, KvType::f16);
+}
+
+/// ggml's CPU kernels round the queries to bytes, too, before they multiply them with such keys.
+TEST(AttentionOps, GgmlOverACacheOfBytes) {
+  expect_all(AttentionPath::portable, false, 0.1, KvType::q8_0);
+  expect_all(AttentionPath::products, true, 0.1, KvType::q8_0);
 }
 
 }  // namespace

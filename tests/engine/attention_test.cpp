@@ -2,11 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <array>
 #include <random>
 #include <thread>
 
 #include "base/simd.h"
+#include "cache/kv_type.h"
 #include "reference/attention.hpp"
 
 namespace pith {
@@ -14,24 +15,6 @@ namespace {
 
 // On values of size 1; F32 sums of 256 products are that good.
 constexpr double kTolerance = 1e-5;
-
-// The half nearest to x for normal results (|x| in [2^-14, 65504]); smaller ones become zero.
-uint16_t to_half(float x) {
-  if (std::abs(x) < 0x1p-14F) return 0;
-  int exponent;
-  const float fraction = std::frexp(std::abs(x), &exponent);  // in [0.5, 1)
-  const int mantissa = int(std::lround(fraction * 2048));     // in [1024, 2048]
-  return uint16_t((x < 0 ? 0x8000 : 0) + ((exponent + 13) << 10) + mantissa);
-}
-
-void put(std::byte* to, KvType type, int index, float x) {
-  if (type == KvType::f16) {
-    const uint16_t bits = to_half(x);
-    std::memcpy(to + size_t(index) * sizeof bits, &bits, sizeof bits);
-  } else {
-    std::memcpy(to + size_t(index) * sizeof x, &x, sizeof x);
-  }
-}
 
 struct Options {
   int n_tokens = 1;
@@ -50,9 +33,7 @@ struct Layer {
     std::normal_distribution<float> normal;
     std::uniform_real_distribution<float> log_weight(-7, 7);
     const int n_head_kv = int(options.lengths.size());
-    const auto bytes = [&](KvType type) {
-      return size_t(options.head_dim) * (type == KvType::f16 ? 2 : 4);
-    };
+    const auto bytes = [&](KvType type) { return kv_vector_bytes(type, options.head_dim); };
     const size_t value_offset = bytes(options.k_type);
     const float scale = 1 / std::sqrt(float(options.head_dim));
     shape = {options.n_tokens,
@@ -70,9 +51,11 @@ struct Layer {
       auto& entries = data.emplace_back(size_t(length) * shape.stride);
       for (int i = 0; i < length; ++i) {
         std::byte* entry = entries.data() + size_t(i) * shape.stride;
-        for (int d = 0; d < shape.head_dim; ++d) {
-          put(entry, shape.k_type, d, normal(random));
-          put(entry + value_offset, shape.v_type, d, normal(random));
+        for (const auto& [type, at] :
+             {std::pair(shape.k_type, entry), std::pair(shape.v_type, entry + value_offset)}) {
+          std::vector<float> numbers(size_t(shape.head_dim));
+          for (float& x : numbers) x = normal(random);
+          kv_from_float(type, numbers.data(), at, shape.head_dim);
         }
       }
       auto& weights = log_weights.emplace_back(options.log_weights ? length * 2 / 3 : 0);
@@ -151,11 +134,15 @@ TEST(Attention, HeadSizesAndGroups) {
 }
 
 TEST(Attention, KeyAndValueTypesMix) {
-  for (const KvType k_type : {KvType::f32, KvType::f16}) {
-    for (const KvType v_type : {KvType::f32, KvType::f16}) {
-      for (const int n_tokens : {1, 40}) {
-        const Layer layer({.n_tokens = n_tokens, .k_type = k_type, .v_type = v_type});
-        EXPECT_LT(error(layer, run(layer)), kTolerance);
+  constexpr std::array kTypes = {KvType::f32, KvType::f16, KvType::q8_0};
+  for (const KvType k_type : kTypes) {
+    for (const KvType v_type : kTypes) {
+      for (const int head_dim : {32, 64, 96, 256}) {
+        for (const int n_tokens : {1, 5, 40}) {
+          const Layer layer(
+              {.n_tokens = n_tokens, .head_dim = head_dim, .k_type = k_type, .v_type = v_type});
+          EXPECT_LT(error(layer, run(layer)), kTolerance);
+        }
       }
     }
   }
@@ -207,7 +194,7 @@ TEST(Attention, EntriesBeyondTheVisibleAreNotRead) {
   for (const int n_tokens : {1, 64}) {
     Layer layer({.n_tokens = n_tokens, .lengths = {77}});
     const std::vector<float> expected = run(layer);
-    layer.data[0].resize(400 * layer.shape.stride, std::byte{0xff});  // NaN in every type
+    layer.data[0].resize(400 * layer.shape.stride, std::byte{0xff});  // NaN in F16 and F32
     EXPECT_EQ(run(layer), expected);
   }
 }

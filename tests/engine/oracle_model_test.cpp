@@ -90,6 +90,49 @@ TEST_F(PackagedModel, LogitsAgreeWithLibllamaOnDequantizedWeights) {
   }
 }
 
+/// Keys and values as bytes, in half the memory, on weights that round no activations: the own
+/// attention reads them as they are and moves predictions least; ggml's rounds the queries, too.
+TEST_F(PackagedModel, ACacheOfBytesSaysNearlyTheSame) {
+  const DequantizedModel copy(path);
+  const auto tokens = prompt(300);
+  const auto exact = pith_logits(copy.path(), tokens, AttentionPath::ragged);
+  const auto changed = [&](AttentionPath attention) {
+    Session session(Model::load(copy.path()), {.threads = kThreads,
+                                               .n_ctx = kContext,
+                                               .k_type = KvType::q8_0,
+                                               .v_type = KvType::q8_0,
+                                               .attention = attention});
+    return kl(session.evaluate(tokens), exact);
+  };
+  LlamaPeer llama(
+      copy.path(),
+      {.n_ctx = kContext, .threads = kThreads, .flash_attention = true, .kv_type = KvType::q8_0});
+  const double llamas = kl(llama.run(tokens, true), exact), own = changed(AttentionPath::ragged);
+  EXPECT_GT(own, 1e-6);  // it does round
+  EXPECT_LE(own, 1e-3);
+  EXPECT_LE(own, 1.2 * llamas);
+  for (const auto attention : {AttentionPath::portable, AttentionPath::products}) {
+    EXPECT_LE(changed(attention), 5e-3);
+  }
+}
+
+TEST_F(PackagedModel, ACacheOfBytesIsCompressedAsAnyOther) {
+  const auto tokens = prompt(600);
+  Session bytes(
+      model,
+      {.threads = kThreads, .n_ctx = kContext, .k_type = KvType::q8_0, .v_type = KvType::q8_0});
+  Session halves(model, {.threads = kThreads, .n_ctx = kContext});
+  for (Session* session : {&bytes, &halves}) session->prefill(tokens);
+  const auto before = halves.fork().evaluate(std::span(tokens).first(64));
+  const Receipt small = bytes.compress("sensitivity", "50%");
+  const Receipt large = halves.compress("sensitivity", "50%");
+  EXPECT_EQ(small.entries_kept, large.entries_kept);
+  EXPECT_LT(double(small.bytes_kept), 0.56 * double(large.bytes_kept));
+  const auto a = bytes.evaluate(std::span(tokens).first(64));
+  const auto b = halves.evaluate(std::span(tokens).first(64));
+  EXPECT_LE(kl(a, b), 0.5 * kl(b, before));
+}
+
 TEST_F(PackagedModel, DequantizingAtLoadEqualsADequantizedFile) {
   const DequantizedModel copy(path);
   const auto tokens = prompt(50);

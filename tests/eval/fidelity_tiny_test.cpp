@@ -52,6 +52,23 @@ TEST_F(Fidelity, WholeCachesChangeExactlyNothing) {
   }
 }
 
+TEST(FidelityOfBytes, IsMeasuredAgainstHalves) {
+  const test::TinyModel file({.head_dim = 32, .n_vocab = kVocab});
+  const Model model = Model::load(file.path());
+  FidelityOptions options{.cases = {{"full", "100%"}}, .session = {.threads = 1, .n_ctx = 512}};
+  const auto kl = [&](KvType type) {
+    options.session.k_type = options.session.v_type = type;
+    std::vector<double> out;
+    run_fidelity(model, std::vector{row("a", 90, 20, 3)}, options,
+                 [&](std::span<const RowFidelity> results) { out = results[0].kl; });
+    return out;
+  };
+  for (const double none : kl(KvType::f16)) EXPECT_EQ(none, 0);
+  const auto of_bytes = kl(KvType::q8_0);
+  EXPECT_GT(*std::ranges::max_element(of_bytes), 0);
+  EXPECT_LT(*std::ranges::max_element(of_bytes), 0.01);
+}
+
 TEST_F(Fidelity, AgreesWithTheProtocolStepByStep) {
   FidelityRow r = row("a", 90, 20, 3);
   r.score.assign(20, 0);

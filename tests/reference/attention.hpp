@@ -32,7 +32,12 @@ inline std::vector<double> numbers(const AttentionShape& shape, const HeadEntrie
   for (int i = 0; i < entries; ++i) {
     const std::byte* from = head.data + size_t(i) * shape.stride + offset;
     for (int d = 0; d < shape.head_dim; ++d) {
-      if (type == KvType::f16) {
+      if (type == KvType::q8_0) {
+        const std::byte* block = from + size_t(d / 32) * 34;
+        uint16_t scale;
+        std::memcpy(&scale, block, sizeof scale);
+        out.push_back(half(scale) * int8_t(block[2 + d % 32]));
+      } else if (type == KvType::f16) {
         uint16_t bits;
         std::memcpy(&bits, from + size_t(d) * sizeof bits, sizeof bits);
         out.push_back(half(bits));
@@ -41,6 +46,22 @@ inline std::vector<double> numbers(const AttentionShape& shape, const HeadEntrie
         std::memcpy(&value, from + size_t(d) * sizeof value, sizeof value);
         out.push_back(value);
       }
+    }
+  }
+  return out;
+}
+
+/// Each block of the largest power of two of head_dim's numbers times the Hadamard matrix, by its
+/// definition.
+inline std::vector<double> turned_back(const std::vector<double>& rows, int head_dim) {
+  const size_t block = size_t(head_dim & -head_dim);
+  std::vector<double> out(rows.size());
+  for (size_t at = 0; at < rows.size(); at += block) {
+    for (size_t i = 0; i < block; ++i) {
+      for (size_t j = 0; j < block; ++j) {
+        out[at + i] += (std::popcount(i & j) % 2 == 0 ? 1 : -1) * rows[at + j];
+      }
+      out[at + i] /= std::sqrt(double(block));
     }
   }
   return out;
@@ -74,7 +95,8 @@ inline std::vector<double> attend(const AttentionShape& shape, std::span<const H
   for (int h = 0; h < shape.n_head; ++h) {
     const HeadEntries& head = heads[size_t(h / shape.group())];
     const int entries = *std::max_element(head.visible, head.visible + shape.n_tokens);
-    const auto keys = numbers(shape, head, shape.k_type, 0, entries);
+    auto keys = numbers(shape, head, shape.k_type, 0, entries);
+    if (shape.k_type == KvType::q8_0) keys = turned_back(keys, shape.head_dim);
     const auto values = numbers(shape, head, shape.v_type, shape.value_offset, entries);
     for (int t = 0; t < shape.n_tokens; ++t) {
       const size_t row = (size_t(t) * size_t(shape.n_head) + size_t(h)) * dim;
