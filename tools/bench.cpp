@@ -36,6 +36,10 @@ void check_context(const Model& model, const SessionOptions& options, const Benc
     throw Error(ErrorCode::memory, std::to_string(longest) + " tokens do not fit the context of " +
                                        std::to_string(n_ctx) + "; -c sets a larger one");
   }
+  if (longest > model.n_ctx_train()) {
+    std::cerr << "note: past the " << model.n_ctx_train()
+              << " tokens that the model was trained on: costs are right, answers would not be\n";
+  }
 }
 
 void bench(const BenchSettings& settings, const std::string& command_line) {

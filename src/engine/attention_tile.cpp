@@ -174,10 +174,10 @@ void TileKernel::load_queries(const float* q) {
 }
 
 void TileKernel::load_bias(int first, int count) {
-  for (int i = 0; i < count; ++i) {
-    const int entry = tile_.entry_first + first + i;
-    work_.bias[i] = entry < head_.n_weights ? head_.log_weights[entry] * kLog2E : 0.0F;
-  }
+  const int at = tile_.entry_first + first;
+  const int weighted = std::clamp(head_.n_weights - at, 0, count);
+  for (int i = 0; i < weighted; ++i) work_.bias[i] = head_.log_weights[at + i] * kLog2E;
+  std::fill(work_.bias + weighted, work_.bias + count, 0.0F);
 }
 
 void TileKernel::unpack(int first, int count) {
