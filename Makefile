@@ -37,11 +37,12 @@ test-browser: ## the page of compare --html in headless Chromium
 	@cmake --build --preset release -j $(JOBS) --target unit_tests
 	@ctest --preset release -L browser
 
-peers: ## fetch kvpress (2 GB) and compare the entries that it keeps with pith's
+peers: ## fetch kvpress (2 GB) and OpenVINO GenAI (80 MB): the entries that the one keeps, the speed of the other
 	@scripts/setup --peers
 	@$(call configure,release)
-	@cmake --build --preset release -j $(JOBS) --target peer_tests
+	@cmake --build --preset release -j $(JOBS) --target peer_tests pith_tool
 	@ctest --test-dir build/release -L '^peer$$' -V
+	@scripts/openvino_bench
 
 bench: setup ## build and run the benchmarks
 	@$(call configure,release)

@@ -18,12 +18,12 @@ constexpr std::size_t kLine = 64;
 /// Bytes between a cache line and what `new` returns.
 std::atomic<std::size_t> phase{0};
 
-/// The block's own address stands before what is returned.
-void* placed(std::size_t size) {
+/// The block's own address stands before what is returned; null where there is no memory.
+void* placed(std::size_t size) noexcept {
   const std::size_t lead = kLine + phase.load();
   char* base =
       static_cast<char*>(std::aligned_alloc(kLine, (lead + size + kLine - 1) & ~(kLine - 1)));
-  if (base == nullptr) throw std::bad_alloc();
+  if (base == nullptr) return nullptr;
   std::memcpy(base + lead - sizeof base, &base, sizeof base);
   return base + lead;
 }
@@ -37,9 +37,17 @@ void release(void* at) noexcept {
 
 }  // namespace
 
-void* operator new(std::size_t size) { return placed(size); }
+// All that a plain delete may be given: sanitizers bring each form of their own.
+void* operator new(std::size_t size) {
+  if (void* at = placed(size)) return at;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  return placed(size);
+}
 void operator delete(void* at) noexcept { release(at); }
-void operator delete(void* at, std::size_t) noexcept { release(at); }
+void operator delete(void* at, std::size_t /*size*/) noexcept { release(at); }
+void operator delete(void* at, const std::nothrow_t& /*tag*/) noexcept { release(at); }
 
 namespace pith::test {
 
