@@ -12,6 +12,14 @@ def save(path, text):
     part.replace(path)
 
 
+def reading_of(path):
+    """The section of a page that is kept by hand when the rest of it is written anew."""
+    mark = "## Reading"
+    if path.exists() and mark in path.read_text():
+        return mark + path.read_text().split(mark)[1].split("\n## ")[0].rstrip()
+    return mark + "\n\nNot written yet."
+
+
 def chosen_rows(path, limit, wanted=()):
     """All rows of the kinds that are wanted (none: all), or `limit` of each kind, spread evenly over the file."""
     kinds = {}

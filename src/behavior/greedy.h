@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <limits>
 #include <vector>
 
@@ -10,7 +11,7 @@ namespace pith::behavior {
 /// An entry that may be evicted; entries of a group are numbered in position order.
 struct Candidate {
   int group = 0, entry = 0;
-  bool operator==(const Candidate&) const = default;
+  auto operator<=>(const Candidate&) const = default;
 };
 
 /// One eviction of a greedy order.
@@ -44,6 +45,19 @@ std::vector<Step<T>> evict_exactly(Mask<T>& mask, const std::vector<Candidate>& 
 template <class T>
 std::vector<Step<T>> evict_with_recheck(Mask<T>& mask, const std::vector<Candidate>& candidates,
                                         const GreedyOptions& options);
+
+/// Betters a greedy's evictions by exchange, for objectives under which evictions cancel: a part of
+/// them comes back, those whose return takes most off the cost, and as many of `candidates` go in
+/// their place. Kept where the cost falls by a hundredth; else the part is halved. `mask` holds the
+/// evictions of `steps`, which are all of `candidates`; the newer ones stand last in the order.
+template <class T>
+void exchange(Mask<T>& mask, const std::vector<Candidate>& candidates, std::vector<Step<T>>& steps,
+              const GreedyOptions& options);
+
+/// `all` but those that `steps` evict, in their order.
+template <class T>
+std::vector<Candidate> not_among(const std::vector<Candidate>& all,
+                                 const std::vector<Step<T>>& steps);
 
 /// The `count` candidates that would raise the cost least if each went next, cheapest first, with
 /// their rises; infinite where no attention would be left. Under an empty mask the costs of single

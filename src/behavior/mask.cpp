@@ -74,8 +74,19 @@ T Mask<T>::rise(int group, int entry, T eps, Scratch& scratch) const {
   const Group& g = groups_[size_t(group)];
   const auto alpha = g.features->alpha.row(entry).transpose().array();
   if ((g.retained - alpha).minCoeff() < eps) return std::numeric_limits<T>::infinity();
-  if (objective_ == Objective::head) return head_rise(g, entry) / T(positions_);
-  join_heads(g, entry, scratch);
+  return change(group, entry, T(1), scratch);
+}
+
+template <class T>
+T Mask<T>::fall(int group, int entry, Scratch& scratch) const {
+  return -change(group, entry, T(-1), scratch);
+}
+
+template <class T>
+T Mask<T>::change(int group, int entry, T sign, Scratch& scratch) const {
+  const Group& g = groups_[size_t(group)];
+  if (objective_ == Objective::head) return head_change(g, entry, sign) / T(positions_);
+  join_heads(g, entry, sign, scratch);
   const Values& joined = cells_[size_t(g.cell)];
   if (objective_ == Objective::kl) return T(cost_of(joined + scratch) - cost_of(joined));
   return ((joined + T(0.5) * scratch) * scratch).sum() / T(positions_);
@@ -83,14 +94,14 @@ T Mask<T>::rise(int group, int entry, T eps, Scratch& scratch) const {
 
 /// Sum of y . delta + 1/2 |delta|^2 with delta = alpha / (r - alpha) (b - u), in one pass over u.
 template <class T>
-T Mask<T>::head_rise(const Group& group, int entry) const {
+T Mask<T>::head_change(const Group& group, int entry, T sign) const {
   const int rows = group.features->rows();
   const T* alpha = group.features->alpha.row(entry).data();
   const T* u = group.features->values.row(entry).data();
   const T* y = cells_[size_t(group.cell)].data();
   T total = 0;
   for (int row = 0; row < rows; row += kLanes) {
-    const Lanes<T> a = lanes_at(alpha + row);
+    const Lanes<T> a = sign * lanes_at(alpha + row);
     const Lanes<T> factor = a / (lanes_at(group.retained.data() + row) - a);
     Lanes<T> sum = Lanes<T>::Zero();
     for (int at = row; at < rank_ * rows; at += rows) {
@@ -104,13 +115,13 @@ T Mask<T>::head_rise(const Group& group, int entry) const {
 
 /// The entry's delta summed over the group's query heads into `shift` [rank, lanes].
 template <class T>
-void Mask<T>::join_heads(const Group& group, int entry, Scratch& shift) const {
+void Mask<T>::join_heads(const Group& group, int entry, T sign, Scratch& shift) const {
   const int rows = group.features->rows();
   const T* alpha = group.features->alpha.row(entry).data();
   const T* u = group.features->values.row(entry).data();
   shift.setZero(Eigen::Index(rank_) * lanes_);
   for (int row = 0; row < rows; row += kLanes) {
-    const Lanes<T> a = lanes_at(alpha + row);
+    const Lanes<T> a = sign * lanes_at(alpha + row);
     const Lanes<T> factor = a / (lanes_at(group.retained.data() + row) - a);
     for (int j = 0; j < rank_; ++j) {
       const int at = j * rows + row;
@@ -122,6 +133,16 @@ void Mask<T>::join_heads(const Group& group, int entry, Scratch& shift) const {
 
 template <class T>
 void Mask<T>::evict(int group, int entry) {
+  move(group, entry, T(1));
+}
+
+template <class T>
+void Mask<T>::restore(int group, int entry) {
+  move(group, entry, T(-1));
+}
+
+template <class T>
+void Mask<T>::move(int group, int entry, T sign) {
   Group& g = groups_[size_t(group)];
   const int rows = g.features->rows();
   const int width = objective_ == Objective::head ? rows : lanes_;
@@ -129,7 +150,7 @@ void Mask<T>::evict(int group, int entry) {
   const T* u = g.features->values.row(entry).data();
   T* y = cells_[size_t(g.cell)].data();
   for (int row = 0; row < rows; row += kLanes) {
-    const Lanes<T> a = lanes_at(alpha + row);
+    const Lanes<T> a = sign * lanes_at(alpha + row);
     auto retained = lanes_at(g.retained.data() + row);
     retained -= a;
     const Lanes<T> factor = a / retained;

@@ -23,11 +23,11 @@ double cost_of_shares(const Eigen::Array<T, Eigen::Dynamic, 1>& shares, Objectiv
                       int positions, std::span<const double> p);
 
 /// A set of evicted entries of some groups and what it costs: the mean over scoring positions of
-/// the objective, in nats. Evictions add up; nothing comes back.
+/// the objective, in nats.
 template <class T>
 class Mask {
  public:
-  /// Room for one candidate's shift, reused between calls of rise(); one a thread.
+  /// Room for one candidate's shift, reused between calls of rise() and fall(); one a thread.
   using Scratch = Eigen::Array<T, Eigen::Dynamic, 1>;
 
   /// `groups` (all with the same positions and rank) and, for `kl`, the top tokens' probabilities
@@ -39,6 +39,10 @@ class Mask {
   /// be left at any (query head, position). Every eviction so far must have left at least `eps`.
   T rise(int group, int entry, T eps, Scratch& scratch) const;
   void evict(int group, int entry);
+
+  /// What taking an evicted entry back takes off the cost; below 0 where it adds to it.
+  T fall(int group, int entry, Scratch& scratch) const;
+  void restore(int group, int entry);
 
   double cost() const;
   /// Smallest attention mass left at any (query head, position).
@@ -54,8 +58,11 @@ class Mask {
     Values mean;      // b = C (o - R) / r, what the kept entries give [rank * heads * lanes]
   };
 
-  T head_rise(const Group& group, int entry) const;
-  void join_heads(const Group& group, int entry, Scratch& shift) const;
+  // An entry goes with sign 1 and comes back with -1: its attention leaves or joins what is kept.
+  T change(int group, int entry, T sign, Scratch& scratch) const;
+  void move(int group, int entry, T sign);
+  T head_change(const Group& group, int entry, T sign) const;
+  void join_heads(const Group& group, int entry, T sign, Scratch& shift) const;
   double cost_of(const Values& joined) const;
 
   Objective objective_;

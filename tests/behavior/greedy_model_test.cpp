@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "behavior/greedy.h"
 #include "policy/policies/behavior_inputs.h"
 #include "policy/protection.h"
@@ -79,10 +77,9 @@ TEST_F(RealWindows, PathsOfGroupsCostWhatTheExactGreedysCost) {
 }
 
 /// The paper's letter: a pool of 1.5 candidates an eviction by single cost, the total of all heads.
-/// Evictions of several heads cancel, and both ways end at less than a hundredth of what the
-/// cheapest candidates cost together; there, no two greedy orders agree within a twentieth of the
-/// little that is left, and so it is a part of what is at stake that is asked for.
-TEST_F(RealWindows, TheTotalOverThePoolIsNearlyTheExactGreedys) {
+/// Evictions of several heads cancel down to less than a hundredth of what the cheapest candidates
+/// cost together; there greedy orders part, and the exchange makes up for it.
+TEST_F(RealWindows, TheTotalOverThePoolCostsNoMoreThanTheExactGreedys) {
   for (const int first : {200, 3000, 7000}) {
     const PolicyInput input = read(first, 96);
     const PolicyContext& context = input.context;
@@ -104,10 +101,11 @@ TEST_F(RealWindows, TheTotalOverThePoolIsNearlyTheExactGreedys) {
       single.evict(pool[size_t(i)].group, pool[size_t(i)].entry);
     }
     evict_exactly(exact, pool, options);
-    evict_with_recheck(fast, pool, options);
+    auto steps = evict_with_recheck(fast, pool, options);
+    exchange(fast, pool, steps, options);
     EXPECT_GT(exact.cost(), 0);
     EXPECT_LT(exact.cost(), 0.01 * single.cost());
-    EXPECT_LT(std::abs(fast.cost() - exact.cost()), 0.005 * single.cost());
+    EXPECT_LT(fast.cost(), kAsGood * exact.cost());
   }
 }
 

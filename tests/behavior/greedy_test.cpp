@@ -19,6 +19,7 @@ using behavior::Step;
 template <class T>
 std::vector<Candidate> evicted(const std::vector<Step<T>>& steps) {
   std::vector<Candidate> out;
+  out.reserve(steps.size());
   for (const auto& step : steps) out.push_back(step.evicted);
   return out;
 }
@@ -26,6 +27,7 @@ std::vector<Candidate> evicted(const std::vector<Step<T>>& steps) {
 template <class T>
 std::vector<double> costs(const std::vector<Step<T>>& steps) {
   std::vector<double> out;
+  out.reserve(steps.size());
   double sum = 0;
   for (const auto& step : steps) out.push_back(sum += double(step.rise));
   return out;
@@ -111,11 +113,58 @@ TEST_P(GreedyTest, RecheckEndsNearTheExactGreedy) {
   }
 }
 
-TEST_P(GreedyTest, RecheckIsTheSameForAnyNumberOfThreads) {
+TEST_P(GreedyTest, AnExchangeOnlyBettersAndKeepsTheCount) {
+  const auto features = features_of<double>(case_);
+  const auto candidates = fixture_.candidates();
+  Mask<double> mask(features, GetParam(), case_.p), naive = mask;
+  auto steps = cheapest(mask, candidates, 48);  // a bad start: single costs
+  for (const auto& step : steps) naive.evict(step.evicted.group, step.evicted.entry);
+  mask = naive;
+  exchange(mask, candidates, steps, {});
+  EXPECT_LT(mask.cost(), naive.cost());
+  EXPECT_GE(mask.least_retained(), 0.05);
+
+  reference::Evicted gone(size_t(features.size()) * size_t(case_.entries), false);
+  for (const auto& [group, entry] : evicted(steps)) {
+    gone[size_t(group) * size_t(case_.entries) + size_t(entry)] = true;
+  }
+  EXPECT_EQ(std::count(gone.begin(), gone.end(), true), 48);
+  EXPECT_NEAR(mask.cost(), reference::mask_cost(case_, gone, GetParam()), 1e-9);
+}
+
+TEST_P(GreedyTest, AnExchangeEndsNoDearerThanTheExactGreedy) {
+  const auto features = features_of<double>(case_);
+  for (const double share : {0.05, 0.1, 0.15}) {
+    Mask<double> mask(features, GetParam(), case_.p);
+    const GreedyOptions options{.evictions = 48, .share = share};
+    auto steps = evict_with_recheck(mask, fixture_.candidates(), options);
+    exchange(mask, fixture_.candidates(), steps, options);
+    EXPECT_LT(mask.cost(), 1.05 * double(run("greedy")["cost"].back())) << share;
+  }
+}
+
+TEST_P(GreedyTest, AnExchangeOfNothingOrEverythingChangesNothing) {
+  const auto features = features_of<double>(case_);
+  Mask<double> mask(features, GetParam(), case_.p);
+  std::vector<Step<double>> none;
+  exchange(mask, fixture_.candidates(), none, {});
+  EXPECT_TRUE(none.empty());
+  const GreedyOptions all{.max_halvings = 10};
+  auto steps = evict_with_recheck(mask, fixture_.candidates(), all);
+  const auto before = evicted(steps);
+  exchange(mask, before, steps, all);
+  EXPECT_EQ(evicted(steps), before);
+}
+
+TEST_P(GreedyTest, RecheckAndExchangeAreTheSameForAnyNumberOfThreads) {
   const auto features = features_of<float>(case_);
+  const auto candidates = fixture_.candidates();
   const auto order_with = [&](int threads) {
     Mask<float> mask(features, GetParam(), case_.p);
-    return evicted(evict_with_recheck(mask, fixture_.candidates(), {.threads = threads}));
+    const GreedyOptions options{.evictions = int(candidates.size()) / 2, .threads = threads};
+    auto steps = evict_with_recheck(mask, candidates, options);
+    exchange(mask, candidates, steps, options);
+    return evicted(steps);
   };
   const auto one = order_with(1);
   EXPECT_EQ(one, order_with(2));

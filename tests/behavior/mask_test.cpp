@@ -91,6 +91,25 @@ TEST_P(MaskTest, ARiseIsTheDifferenceOfCosts) {
   EXPECT_NEAR(mask.cost(), reference::mask_cost(case_, evicted, GetParam()), 1e-12);
 }
 
+/// Taken back in another order than they went.
+TEST_P(MaskTest, EvictionsTakenBackLeaveTheCostsBefore) {
+  const auto features = features_of<double>(case_);
+  auto gone = fixture_mask(0);
+  Mask<double> mask = evict_all(features, gone);
+  Mask<double>::Scratch scratch;
+  for (size_t i = 0; i < gone.size(); ++i) {
+    if (!gone[i]) continue;
+    const int group = int(i) / case_.entries, entry = int(i) % case_.entries;
+    const double before = mask.cost();
+    const double fall = mask.fall(group, entry, scratch);
+    mask.restore(group, entry);
+    gone[i] = false;
+    EXPECT_NEAR(mask.cost(), before - fall, 1e-12);
+    EXPECT_NEAR(mask.cost(), reference::mask_cost(case_, gone, GetParam()), 1e-12);
+  }
+  EXPECT_NEAR(mask.least_retained(), 1, 1e-12);
+}
+
 INSTANTIATE_TEST_SUITE_P(Objectives, MaskTest,
                          testing::Values(Objective::head, Objective::layer, Objective::total,
                                          Objective::kl),

@@ -39,23 +39,14 @@ std::vector<Candidate> candidates(const PolicyContext& context, int row, int gro
   return out;
 }
 
-/// The greedy order of the pool, then all other candidates by what they would add to it.
-Order complete_order(Mask<float>& mask, const std::vector<Candidate>& all,
-                     const std::vector<Candidate>& pool, const behavior::GreedyOptions& options) {
-  Order order = behavior::evict_with_recheck(mask, pool, options);
-  const auto before = [](const Candidate& a, const Candidate& b) {
-    return a.group != b.group ? a.group < b.group : a.entry < b.entry;
-  };
-  std::vector<Candidate> gone, rest;
-  for (const auto& step : order) gone.push_back(step.evicted);
-  std::sort(gone.begin(), gone.end(), before);
-  std::set_difference(all.begin(), all.end(), gone.begin(), gone.end(), std::back_inserter(rest),
-                      before);
-  for (auto& step : behavior::cheapest(mask, rest, int(rest.size()), options.threads)) {
+/// Appends what `order` leaves of `all`, by what each would add to it.
+void append_rest(const Mask<float>& mask, const std::vector<Candidate>& all, int threads,
+                 Order& order) {
+  const auto rest = behavior::not_among(all, order);
+  for (auto& step : behavior::cheapest(mask, rest, int(rest.size()), threads)) {
     step.halvings = kMaxHalvings + 1;
     order.push_back(step);
   }
-  return order;
 }
 
 int64_t evictions(const PolicyContext& context) {
@@ -133,8 +124,10 @@ class BehaviorScorer : public Scorer {
       GroupFeatures<float> features;
       inputs.make_features(row.layer, row.head_kv, features);
       Mask<float> mask({&features, 1}, options_.objective);
-      orders[size_t(index)] = complete_order(mask, all, all, greedy_options());
-      for (auto& step : orders[size_t(index)]) step.evicted.group = index;
+      Order& order = orders[size_t(index)];
+      order = behavior::evict_with_recheck(mask, all, greedy_options());
+      append_rest(mask, all, 1, order);
+      for (auto& step : order) step.evicted.group = index;
     });
     scores.scratch_peak += inputs.shared_bytes();
     write_scores(context, orders, scores);
@@ -169,7 +162,10 @@ class BehaviorScorer : public Scorer {
     for (const auto& step : behavior::cheapest(mask, all, pool_size, context.threads)) {
       pool.push_back(step.evicted);
     }
-    write_scores(context, {complete_order(mask, all, pool, greedy)}, scores);
+    Order order = behavior::evict_with_recheck(mask, pool, greedy);
+    behavior::exchange(mask, pool, order, greedy);
+    append_rest(mask, all, context.threads, order);
+    write_scores(context, {order}, scores);
     report_progress(context, 1);
     return scores;
   }
@@ -253,7 +249,8 @@ ScoreRow behavior_row() {
               "counterfactual W_O (M o - sum alpha v) / (1 - M), F the top-k logit metric after "
               "the final norm; score = running maximum of the rises when the entry went",
           .differences =
-              "re-checks in rounds instead of one eviction at a time; F cut to `rank` directions, "
+              "re-checks in rounds instead of one eviction at a time, and an exchange behind them "
+              "where heads share a cost; F cut to `rank` directions, "
               "which "
               "leaves room for more scoring positions at the same cost; reads the tail alone, the "
               "one source with states and logits; "

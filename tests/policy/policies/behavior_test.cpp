@@ -250,11 +250,13 @@ class BehaviorTotalPlan : public BehaviorPlan {
   BehaviorTotalPlan() : BehaviorPlan(Objective::total) {}
 };
 
-TEST_P(BehaviorTotalPlan, IsTheSetThatTheGreedyEndsWith) {
+TEST_P(BehaviorTotalPlan, IsTheSetThatTheExchangeEndsWith) {
   const Plan chosen = plan("behavior(positions=32,topk=50,rank=8,objective=total,pool=1000)");
   Mask<float> mask(features_, Objective::total);
   const int evictions = 4 * (80 - GetParam());
-  for (const auto& step : evict_with_recheck(mask, candidates_, {.evictions = evictions})) {
+  auto steps = evict_with_recheck(mask, candidates_, {.evictions = evictions});
+  exchange(mask, candidates_, steps, {});
+  for (const auto& step : steps) {
     EXPECT_FALSE(keeps(chosen, step.evicted));
   }
   EXPECT_EQ(chosen.total(), 4 * GetParam());
