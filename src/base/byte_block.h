@@ -20,19 +20,21 @@ template <int count>
 ByteBlock round_to_bytes(const float* x, float steps, int middle, std::byte* to) {
   simd::F32 most = {};
   for (int i = 0; i < count; i += simd::kWidth) {
-    const simd::F32 part = simd::load(x + i);
-    most = simd::max(most, simd::max(part, -part));
+    most = simd::max(most, simd::abs(simd::load(x + i)));
   }
   const float scale = simd::max_lane(most) / steps;
   const float inverse = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
-  simd::I32 sum = {}, squares = {};
+  const simd::F32 high = simd::broadcast(steps), low = -high;
+  const simd::F32 wholes = simd::broadcast(simd::kWholes);
+  simd::F32 sum = {}, squares = {};  // exact: whole numbers below 2^24
   for (int i = 0; i < count; i += simd::kWidth) {
-    const simd::I32 whole = simd::round(simd::load(x + i) * inverse, steps);
+    const simd::F32 near = simd::min(simd::max(simd::load(x + i) * inverse, low), high);
+    const simd::F32 shifted = near + wholes, whole = shifted - wholes;
     sum += whole;
-    squares += whole * whole;
-    simd::store_bytes(to + i, whole + middle);
+    squares = simd::fma(whole, whole, squares);
+    simd::store_bytes(to + i, (simd::I32)shifted + middle);
   }
-  return {scale, simd::sum_lanes(sum), simd::sum_lanes(squares)};
+  return {scale, int(simd::sum_lanes(sum)), int(simd::sum_lanes(squares))};
 }
 
 }  // namespace pith

@@ -70,6 +70,18 @@ inline F32 max(F32 a, F32 b) {
 #endif
 }
 
+inline F32 min(F32 a, F32 b) {
+#if defined(PITH_SIMD_AVX512)
+  return _mm512_min_ps(a, b);
+#elif defined(PITH_SIMD_AVX2)
+  return _mm256_min_ps(a, b);
+#else
+  return a < b ? a : b;
+#endif
+}
+
+inline F32 abs(F32 x) { return (F32)((I32)x & 0x7fffffff); }
+
 inline float max_lane(F32 x) {
 #if defined(PITH_SIMD_AVX512)
   return _mm512_reduce_max_ps(x);
@@ -91,9 +103,13 @@ inline float sum_lanes(F32 x) {
 }
 
 inline int32_t sum_lanes(I32 x) {
+#if defined(PITH_SIMD_AVX512)
+  return _mm512_reduce_add_epi32((__m512i)x);
+#else
   int32_t sum = 0;
   for (int i = 0; i < kWidth; ++i) sum += x[i];
   return sum;
+#endif
 }
 
 /// Whether dot_bytes() is faster than what it stands for.
@@ -139,13 +155,9 @@ inline I32 dot_bytes(I32 sums, I32 a, I32 b) {
 #endif
 }
 
-/// The nearest whole numbers, ties to even, of at most `most` < 2^22 in size; what is beyond that
-/// or no number at all becomes one of them.
-inline I32 round(F32 x, float most) {
-  const F32 least = broadcast(-most), shift = broadcast(0x1.8p23F);  // where floats are whole
-  x = -max(-max(x, least), least);
-  return (I32)(x + shift) - (I32)shift;
-}
+/// Where floats are whole: x + kWholes - kWholes is the nearest whole number, ties to even, and the
+/// low byte of x + kWholes that of this number, for |x| < 2^22.
+inline constexpr float kWholes = 0x1.8p23F;
 
 /// The low bytes of kWidth whole numbers.
 inline void store_bytes(std::byte* to, I32 x) {

@@ -30,26 +30,36 @@ I32 words(const int8_t* at) { return simd::load(reinterpret_cast<const int32_t*>
 
 Eigen::Index ByteRows::blocks() const { return width_ / kBlock; }
 
-ByteRows::ByteRows(const RowMatrix<float>& rows)
-    : width_((rows.cols() + kBlock - 1) / kBlock * kBlock),
-      bytes_(size_t(rows.rows() * width_)),
-      scales_(rows.rows(), blocks()),
-      totals_(rows.rows(), blocks()),
-      squared_norms_(size_t(rows.rows())) {
-  float last[kBlock] = {};  // of a row, with zeros for the columns that it lacks
-  const Eigen::Index whole = rows.cols() / kBlock * kBlock;
+ByteRows::ByteRows(Eigen::Index rows, Eigen::Index columns)
+    : width_((columns + kBlock - 1) / kBlock * kBlock),
+      bytes_(size_t(rows * width_)),
+      scales_(RowMatrix<float>::Zero(rows, blocks())),
+      totals_(RowMatrix<float>::Zero(rows, blocks())),
+      squared_norms_(size_t(rows)) {}
+
+ByteRows::ByteRows(const RowMatrix<float>& rows) : ByteRows(rows.rows(), rows.cols()) {
+  Row padded = Row::Zero(width_);
   for (Eigen::Index i = 0; i < rows.rows(); ++i) {
-    const float* row = rows.row(i).data();
-    std::copy(row + whole, row + rows.cols(), last);
-    for (Eigen::Index b = 0; b < blocks(); ++b) {
-      const float* from = b * kBlock < whole ? row + b * kBlock : last;
-      const ByteBlock block =
-          round_block(from, kRowSteps, 0, bytes_.data() + width_ * i + b * kBlock);
-      scales_(i, b) = block.scale;
-      totals_(i, b) = block.scale * float(block.sum);
-      squared_norms_[size_t(i)] += block.scale * block.scale * float(block.squares);
-    }
+    padded.head(rows.cols()) = rows.row(i);
+    set(i, padded.data());
   }
+}
+
+size_t ByteRows::bytes(Eigen::Index rows, Eigen::Index columns) {
+  const Eigen::Index blocks = (columns + kBlock - 1) / kBlock;
+  return size_t(rows) * (size_t(blocks) * (kBlock + 2 * sizeof(float)) + sizeof(float));
+}
+
+void ByteRows::set(Eigen::Index i, const float* row) {
+  float squares = 0;
+  for (Eigen::Index b = 0; b < blocks(); ++b) {
+    const ByteBlock block =
+        round_block(row + b * kBlock, kRowSteps, 0, bytes_.data() + width_ * i + b * kBlock);
+    scales_(i, b) = block.scale;
+    totals_(i, b) = block.scale * float(block.sum);
+    squares += block.scale * block.scale * float(block.squares);
+  }
+  squared_norms_[size_t(i)] = squares;
 }
 
 float ByteRows::dot(int i, const Row& x) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,7 +16,14 @@ class ByteRows {
  public:
   using Row = Eigen::Matrix<float, 1, Eigen::Dynamic>;
 
+  /// Rows of zeros.
+  ByteRows(Eigen::Index rows, Eigen::Index columns);
   explicit ByteRows(const RowMatrix<float>& rows);
+  /// Memory of such rows.
+  static size_t bytes(Eigen::Index rows, Eigen::Index columns);
+
+  /// Row i becomes what is at `row`: width() numbers, zeros behind the columns.
+  void set(Eigen::Index i, const float* row);
 
   Eigen::Index rows() const { return scales_.rows(); }
   /// Numbers of a vector that the functions below take: the columns, and zeros.

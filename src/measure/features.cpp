@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <vector>
+
+#include "base/simd.h"
 
 namespace pith::measure {
 
@@ -13,25 +16,12 @@ namespace {
 template <class T>
 using Map = Eigen::Map<const RowMatrix<T>>;
 
-/// The queries in the order of their buckets: bucket b has b, b + buckets, ..
-struct Bucketed {
-  std::vector<int> queries;  ///< bucket after bucket
-  std::vector<int> signs;    ///< [queries] in that order, random by query
-  std::vector<size_t> ends;  ///< [buckets] in `queries`
-};
-
-Bucketed bucketed(int queries, int buckets, uint32_t seed) {
+/// A random sign for each query, times `scale`.
+template <class T>
+Eigen::Matrix<T, 1, Eigen::Dynamic> signs_of(int queries, T scale, uint32_t seed) {
   std::mt19937 random(seed);
-  std::vector<int> signs(size_t(queries), 0);
-  for (int& sign : signs) sign = (random() & 1U) != 0 ? 1 : -1;
-  Bucketed out;
-  for (int b = 0; b < std::min(buckets, queries); ++b) {
-    for (int q = b; q < queries; q += buckets) {
-      out.queries.push_back(q);
-      out.signs.push_back(signs[size_t(q)]);
-    }
-    out.ends.push_back(out.queries.size());
-  }
+  Eigen::Matrix<T, 1, Eigen::Dynamic> out(queries);
+  for (T& sign : out) sign = (random() & 1U) != 0 ? scale : -scale;
   return out;
 }
 
@@ -53,105 +43,157 @@ T tau_of(std::span<const T> values, int head_dim, T tau_rel) {
   return tau_rel * std::sqrt(v.squaredNorm() / T(v.rows()));
 }
 
-/// Entries whose sums are made together: they share each load of an output.
-constexpr int kTogether = 6;
-
-/// What `count` entries pay to the queries of one bucket.
+/// What some entries pay to a part's queries.
 template <class T>
-struct Paid {
-  const T* shares[kTogether];  ///< alpha, signed and scaled, for each query of the bucket
-  T mass[kTogether];           ///< their sums
-  const T* values[kTogether];
-  T* sums[kTogether];  ///< what is added to
+struct FeatureMaker<T>::Source {
+  const Part* part;
+  const T* alpha[kTogether];  // of each entry [queries]
 };
 
-/// sums += mass * value - sum_k shares[k] * outputs[k] of `count` entries, or = where `fresh`,
-/// `lanes` numbers at a time, all of which stay in registers. Returns the first number that is
-/// left.
-template <int count, int lanes, class T>
-int add_lanes(const Paid<T>& paid, std::span<const T* const> outputs, int from, int to,
-              bool fresh) {
-  using Lanes = Eigen::Array<T, lanes, 1>;
-  int c = from;
-  for (; c + lanes <= to; c += lanes) {
-    Lanes sum[count];
+template <class T>
+FeatureMaker<T>::FeatureMaker(std::span<const Responses<T>> parts, T tau, int buckets)
+    : tau_(tau), buckets_(buckets), head_dim_(parts.front().head_dim) {
+  for (const Responses<T>& r : parts) {
+    Part part{&r, outputs_of(r), signs_of(r.queries, r.scale, r.seed)};
+    part.answers = (-part.signs).asDiagonal() * part.answers;
+    parts_.push_back(std::move(part));
+    entries_ = std::max(entries_, r.entries);
+  }
+}
+
+/// The parts that know `count` entries from `first` on: all of them or none.
+template <class T>
+std::vector<typename FeatureMaker<T>::Source> FeatureMaker<T>::sources(int first, int count) const {
+  std::vector<Source> out;
+  for (const Part& part : parts_) {
+    const Responses<T>& r = *part.responses;
+    if (first >= r.entries) continue;
+    Source source{&part, {}};
     for (int i = 0; i < count; ++i)
-      sum[i] = paid.mass[i] * Eigen::Map<const Lanes>(paid.values[i] + c);
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      const Lanes output = Eigen::Map<const Lanes>(outputs[k] + c);
-#pragma GCC unroll 8
-      for (int i = 0; i < count; ++i) sum[i] -= paid.shares[i][k] * output;
+      source.alpha[i] = r.alpha.data() + ptrdiff_t{first + i} * r.queries;
+    out.push_back(source);
+  }
+  return out;
+}
+
+namespace {
+
+/// As many numbers as the processor takes at once.
+template <class T>
+using Vector [[gnu::vector_size(simd::kWidth * sizeof(float))]] = T;
+
+/// Vectors of an entry that fit the registers, for kTogether entries.
+constexpr int kVectors = simd::kWidth == 16 ? 4 : 2;
+
+/// A number or a vector of them.
+template <class V>
+V load(const auto* at) {
+  V out;
+  std::memcpy(&out, at, sizeof(V));
+  return out;
+}
+
+/// out_i = mass_i value_i + sum of alpha_i answer over the queries of a bucket, for `count` entries
+/// and the columns from `from` on, `vectors` of V at a time in registers. Returns the first column
+/// that is left.
+template <int count, int vectors, class V, class T, class Sources>
+int make_columns(const Sources& sources, int bucket, int buckets, const T* mass, const T* values,
+                 int head_dim, int from, T* out, ptrdiff_t stride) {
+  constexpr int kLanes = sizeof(V) / sizeof(T);
+  int c = from;
+  for (; c + vectors * kLanes <= head_dim; c += vectors * kLanes) {
+    V sum[count][vectors], answer[vectors];
+    for (int i = 0; i < count; ++i) {
+      for (int v = 0; v < vectors; ++v)
+        sum[i][v] = mass[i] * load<V>(values + i * head_dim + c + v * kLanes);
+    }
+    for (const auto& source : sources) {
+      const auto& answers = source.part->answers;
+      for (int q = bucket; q < answers.rows(); q += buckets) {
+        const T* at = answers.data() + ptrdiff_t{q} * head_dim + c;
+        for (int v = 0; v < vectors; ++v) answer[v] = load<V>(at + v * kLanes);
+        for (int i = 0; i < count; ++i) {
+          for (int v = 0; v < vectors; ++v) sum[i][v] += source.alpha[i][q] * answer[v];
+        }
+      }
     }
     for (int i = 0; i < count; ++i) {
-      Eigen::Map<Lanes> to_change(paid.sums[i] + c);
-      if (fresh) {
-        to_change = sum[i];
-      } else {
-        to_change += sum[i];
-      }
+      for (int v = 0; v < vectors; ++v)
+        std::memcpy(out + i * stride + c + v * kLanes, &sum[i][v], sizeof(V));
     }
   }
   return c;
 }
 
-/// `count` entries from `first` on, bucket by bucket: all sums of an entry lie together, and the
-/// outputs stay in the processor's caches. `shares` is working memory.
-template <int count, class T>
-void add_entries(const Responses<T>& r, int first, const Bucketed& order,
-                 std::span<const T* const> outputs, T tau, T scale, std::vector<T>& shares,
-                 RowMatrix<T>& out, bool fresh) {
-  const int d = r.head_dim;
-  const size_t queries = order.queries.size();
-  Paid<T> paid;
-  for (int i = 0; i < count; ++i) {
-    const T* alpha = r.alpha.data() + ptrdiff_t{first + i} * r.queries;
-    T* mine = shares.data() + size_t(i) * queries;
-    for (size_t k = 0; k < queries; ++k)
-      mine[k] = alpha[order.queries[k]] * T(order.signs[k]) * scale;
-    paid.shares[i] = mine;
-    paid.values[i] = r.values.data() + ptrdiff_t{first + i} * d;
-    paid.sums[i] = out.row(first + i).data();
+}  // namespace
+
+template <class T>
+template <int count>
+void FeatureMaker<T>::make_entries(int first, T* out, ptrdiff_t stride) const {
+  const auto from = sources(first, count);
+  const T* values = parts_.front().responses->values.data() + ptrdiff_t{first} * head_dim_;
+  // What an entry pays to each bucket, signed and scaled.
+  Eigen::Array<T, Eigen::Dynamic, Eigen::Dynamic> mass(buckets_, count);
+  mass.setZero();
+  for (const Source& source : from) {
+    const auto& signs = source.part->signs;
+    for (int q = 0; q < signs.cols(); q += buckets_) {
+      const int width = std::min(buckets_, int(signs.cols()) - q);
+      const auto sign = signs.segment(q, width).transpose().array();
+      for (int i = 0; i < count; ++i) {
+        const Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>> paid(source.alpha[i] + q, width);
+        mass.col(i).head(width) += sign * paid;
+      }
+    }
   }
-  for (size_t b = 0, begin = 0; b < order.ends.size(); begin = order.ends[b++]) {
-    const size_t size = order.ends[b] - begin;
-    for (int i = 0; i < count; ++i) {
-      paid.mass[i] = std::accumulate(paid.shares[i], paid.shares[i] + size, T(0));
-    }
-    const int done = add_lanes<count, 32, T>(paid, outputs.subspan(begin, size), 0, d, fresh);
-    add_lanes<count, 1, T>(paid, outputs.subspan(begin, size), done, d, fresh);
-    for (int i = 0; i < count; ++i) {
-      paid.sums[i][d] = (fresh ? T(0) : paid.sums[i][d]) + paid.mass[i] * tau;
-      paid.sums[i] += d + 1;
-      paid.shares[i] += size;
-    }
+  for (int b = 0; b < buckets_; ++b, out += head_dim_ + 1) {
+    T mine[count];
+    for (int i = 0; i < count; ++i) mine[i] = mass(b, i);
+    int done = make_columns<count, kVectors, Vector<T>>(from, b, buckets_, mine, values, head_dim_,
+                                                        0, out, stride);
+    done = make_columns<count, 1, Vector<T>>(from, b, buckets_, mine, values, head_dim_, done, out,
+                                             stride);
+    make_columns<count, 1, T>(from, b, buckets_, mine, values, head_dim_, done, out, stride);
+    for (int i = 0; i < count; ++i) out[i * stride + head_dim_] = mine[i] * tau_;
   }
 }
 
 template <class T>
-void add_features(const Responses<T>& r, T tau, T scale, uint32_t seed, RowMatrix<T>& out,
-                  bool fresh) {
-  const RowMatrix<T> outputs = outputs_of(r);
-  const Bucketed order = bucketed(r.queries, int(out.cols()) / (r.head_dim + 1), seed);
-  std::vector<const T*> answers;
-  answers.reserve(order.queries.size());
-  for (const int q : order.queries) answers.push_back(outputs.row(q).data());
-  std::vector<T> shares(kTogether * order.queries.size());
-  int i = 0;
-  for (; i + kTogether <= r.entries; i += kTogether)
-    add_entries<kTogether, T>(r, i, order, answers, tau, scale, shares, out, fresh);
-  for (; i < r.entries; ++i)
-    add_entries<1, T>(r, i, order, answers, tau, scale, shares, out, fresh);
-  if (!fresh) return;
-  out.bottomRows(out.rows() - r.entries).setZero();
-  const auto used = Eigen::Index(order.ends.size()) * (r.head_dim + 1);
-  out.topRightCorner(r.entries, out.cols() - used).setZero();
+void FeatureMaker<T>::make(int first, int count, T* out, ptrdiff_t stride) const {
+  // Where a part ends among the entries, they are made one by one.
+  const auto cut = [&](int from) {
+    return std::ranges::any_of(parts_, [&](const Part& part) {
+      const int end = part.responses->entries;
+      return from < end && end < from + kTogether;
+    });
+  };
+  for (int i = 0; i < count;) {
+    const bool together = i + kTogether <= count && !cut(first + i);
+    T* to = out + i * stride;
+    together ? make_entries<kTogether>(first + i, to, stride)
+             : make_entries<1>(first + i, to, stride);
+    i += together ? kTogether : 1;
+  }
 }
 
 template <class T>
-void add_gram(const Responses<T>& r, T tau, T scale, RowMatrix<T>& out) {
+void add_features(std::span<const Responses<T>> parts, T tau, RowMatrix<T>& out) {
+  if (parts.empty()) return;
+  const FeatureMaker<T> maker(parts, tau, int(out.cols()) / (parts.front().head_dim + 1));
+  constexpr int kStep = FeatureMaker<T>::kTogether;
+  RowMatrix<T> some(kStep, maker.width());
+  for (int i = 0; i < maker.entries(); i += kStep) {
+    const int count = std::min(kStep, maker.entries() - i);
+    maker.make(i, count, some.data(), some.cols());
+    out.block(i, 0, count, some.cols()) += some.topRows(count);
+  }
+}
+
+template <class T>
+void add_gram(const Responses<T>& r, T tau, RowMatrix<T>& out) {
   const Map<T> values(r.values.data(), r.entries, r.head_dim);
   const RowMatrix<T> outputs = outputs_of(r);
-  const RowMatrix<T> paid = scale * Map<T>(r.alpha.data(), r.entries, r.queries);
+  const RowMatrix<T> paid = r.scale * Map<T>(r.alpha.data(), r.entries, r.queries);
   // (v_i - o).(v_j - o) = v_i.v_j + (|o|^2 / 2 - v_i.o) + (|o|^2 / 2 - v_j.o)
   RowMatrix<T> off = -values * outputs.transpose();
   off.rowwise() += outputs.rowwise().squaredNorm().transpose() / 2;
@@ -165,11 +207,11 @@ void add_gram(const Responses<T>& r, T tau, T scale, RowMatrix<T>& out) {
 
 template float tau_of<float>(std::span<const float>, int, float);
 template double tau_of<double>(std::span<const double>, int, double);
-template void add_features<float>(const Responses<float>&, float, float, uint32_t,
-                                  RowMatrix<float>&, bool);
-template void add_features<double>(const Responses<double>&, double, double, uint32_t,
-                                   RowMatrix<double>&, bool);
-template void add_gram<float>(const Responses<float>&, float, float, RowMatrix<float>&);
-template void add_gram<double>(const Responses<double>&, double, double, RowMatrix<double>&);
+template class FeatureMaker<float>;
+template class FeatureMaker<double>;
+template void add_features<float>(std::span<const Responses<float>>, float, RowMatrix<float>&);
+template void add_features<double>(std::span<const Responses<double>>, double, RowMatrix<double>&);
+template void add_gram<float>(const Responses<float>&, float, RowMatrix<float>&);
+template void add_gram<double>(const Responses<double>&, double, RowMatrix<double>&);
 
 }  // namespace pith::measure

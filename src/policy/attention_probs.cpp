@@ -278,13 +278,19 @@ int64_t Reading::positions(const PolicyContext& context, const std::string& read
 }
 
 void each_attention_tile(const PolicyContext& context, const Reading& reading, int layer,
-                         int head_kv, const std::function<void(const AttentionProbs&)>& visit) {
+                         int head_kv, const std::function<void(AttentionProbs&&)>& visit) {
   for (const Asking& part : parts_of(context, reading)) {
     for (int at = 0; at < part.count(); at += kTile) {
       const Asking tile = part.part(at, std::min(kTile, part.count() - at));
       visit(probs_at(context, tile, layer, head_kv, reading.outputs));
     }
   }
+}
+
+int attention_tiles(const PolicyContext& context, const Reading& reading) {
+  int tiles = 0;
+  for (const Asking& part : parts_of(context, reading)) tiles += (part.count() + kTile - 1) / kTile;
+  return tiles;
 }
 
 size_t attention_tile_bytes(const PolicyContext& context, const Reading& reading, int layer,

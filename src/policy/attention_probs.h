@@ -60,11 +60,14 @@ struct Reading {
 };
 
 /// Attention of every position that `reading` names, some positions at a time and in their order,
-/// so that memory does not grow with their number.
+/// so that memory does not grow with their number. `visit` may keep a tile.
 void each_attention_tile(const PolicyContext& context, const Reading& reading, int layer,
-                         int head_kv, const std::function<void(const AttentionProbs&)>& visit);
+                         int head_kv, const std::function<void(AttentionProbs&&)>& visit);
 
-/// Working memory of each_attention_tile.
+/// How many tiles each_attention_tile visits.
+int attention_tiles(const PolicyContext& context, const Reading& reading);
+
+/// Working memory of each_attention_tile, one tile held.
 size_t attention_tile_bytes(const PolicyContext& context, const Reading& reading, int layer,
                             int head_kv);
 

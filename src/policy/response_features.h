@@ -1,10 +1,9 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <span>
-#include <vector>
 
+#include "measure/byte_rows.h"
 #include "measure/features.h"
 #include "policy/attention_probs.h"
 
@@ -18,32 +17,29 @@ inline constexpr Reading kFutureQueries{.source = Source::future, .outputs = tru
 inline constexpr Reading kRepeatQueries{.source = Source::repeat, .outputs = true};
 
 /// Calls `visit` with the responses of a row's entries to the queries of all `readings`, some
-/// queries at a time, and with tau and scale as measure::add_features() takes them; every reading
-/// counts the same, whatever its number of queries.
+/// hundred queries at a time in a few parts, and with tau as measure::FeatureMaker takes it; every
+/// reading counts the same, whatever its number of queries.
 void each_response(
     const PolicyContext& context, std::span<const Reading> readings, int layer, int head_kv,
-    const std::function<void(const measure::Responses<float>&, float tau, float scale)>& visit);
+    const std::function<void(std::span<const measure::Responses<float>>, float tau)>& visit);
 
 /// Response profiles of a row's entries to the queries of all `readings`, sketched into `buckets`
 /// [length, buckets * (head_dim + 1)]; every reading counts the same, whatever its number of
-/// queries. The same for any number of threads. `memory` is used for the result.
+/// queries. The same for any number of threads.
 Features response_features(const PolicyContext& context, std::span<const Reading> readings,
-                           int layer, int head_kv, int buckets, Features memory = {});
+                           int layer, int head_kv, int buckets);
 
-/// Memory of features that rows use one after another: fresh pages cost as much as a tenth of the
-/// work that is done in them. Thread-safe.
-class FeaturePool {
- public:
-  Features take();
-  void give(Features&& features);
+/// The same as bytes; where the queries are few, no more floats are made than a cache holds.
+measure::ByteRows rounded_responses(const PolicyContext& context, std::span<const Reading> readings,
+                                    int layer, int head_kv, int buckets);
 
- private:
-  std::mutex mutex_;
-  std::vector<Features> free_;
-};
-
-/// Working memory of that, its result counted.
+/// Working memory of each_response.
+size_t response_batch_bytes(const PolicyContext& context, std::span<const Reading> readings,
+                            int layer, int head_kv);
+/// Working memory of the two, their results counted.
 size_t response_feature_bytes(const PolicyContext& context, std::span<const Reading> readings,
+                              int layer, int head_kv, int buckets);
+size_t rounded_response_bytes(const PolicyContext& context, std::span<const Reading> readings,
                               int layer, int head_kv, int buckets);
 
 }  // namespace pith

@@ -20,10 +20,10 @@ Eigen::VectorXf missing(const RowPlan& plan, int entries) {
 }
 
 /// Adds scale^2 times the attention of all queries to each entry.
-void add_mass(const measure::Responses<float>& r, float scale, std::vector<double>& mass) {
+void add_mass(const measure::Responses<float>& r, std::vector<double>& mass) {
   for (int i = 0; i < r.entries; ++i) {
     const auto paid = r.alpha.subspan(size_t(i) * size_t(r.queries), size_t(r.queries));
-    mass[size_t(i)] += std::accumulate(paid.begin(), paid.end(), 0.0) * double(scale) * scale;
+    mass[size_t(i)] += std::accumulate(paid.begin(), paid.end(), 0.0) * double(r.scale) * r.scale;
   }
 }
 
@@ -44,16 +44,11 @@ ResponseMoment::ResponseMoment(const PolicyContext& context, const Reading& read
   } else {
     gram_ = Features::Zero(n, n);
   }
-  uint32_t seed = 0;
-  each_response(context, {&reading, 1}, layer, head_kv,
-                [&](const measure::Responses<float>& responses, float tau, float scale) {
-                  add_mass(responses, scale, mass_);
-                  if (sketched) {
-                    measure::add_features<float>(responses, tau, scale, seed++, features_);
-                  } else {
-                    measure::add_gram<float>(responses, tau, scale, gram_);
-                  }
-                });
+  each_response(context, {&reading, 1}, layer, head_kv, [&](auto parts, float tau) {
+    for (const auto& part : parts) add_mass(part, mass_);
+    if (sketched) return measure::add_features<float>(parts, tau, features_);
+    for (const auto& part : parts) measure::add_gram<float>(part, tau, gram_);
+  });
 }
 
 double ResponseMoment::trace() const {
@@ -85,11 +80,11 @@ size_t response_moment_bytes(const PolicyContext& context, const Reading& readin
   const auto d = size_t(context.cache.shape().head_dim);
   const bool sketched = is_sketched(int(n), int(d), buckets);
   const size_t side = sketched ? size_t(buckets) * (d + 1) : n;
-  // A moment and, of a tile, products with all entries; then the side in double and twice more
+  // A moment and, of a batch, products with all entries; then the side in double and twice more
   // while its eigenvalues are found.
-  const size_t tile = attention_tile_bytes(context, reading, layer, head_kv);
-  const size_t held = sizeof(float) * n * (2 * d + side);
-  const size_t making = 3 * tile + (sketched ? 0 : sizeof(float) * 2 * n * n);
+  const size_t batch = response_batch_bytes(context, {&reading, 1}, layer, head_kv);
+  const size_t held = sizeof(float) * n * (d + side);
+  const size_t making = 3 * batch / 2 + (sketched ? 0 : sizeof(float) * 2 * n * n);
   const size_t solving = side * side * (sizeof(float) + 2 * sizeof(double));
   return held + std::max(making, solving);
 }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <vector>
+
 #include "support/measure_fixture.h"
 
 namespace pith::test {
@@ -49,37 +52,103 @@ TEST(MeasureFeatures, ASketchIsUnbiased) {
   }
 }
 
-/// Memory that rows used before: nothing of what it held stays, also where there are fewer entries
-/// and queries than it has rows and buckets.
-TEST(MeasureFeatures, WhatIsFreshIsReplaced) {
+/// A head's queries in parts, each with its copy of their columns of the attention.
+struct Parts {
+  std::vector<std::vector<double>> alpha;
+  std::vector<measure::Responses<double>> responses;
+
+  /// Parts that begin at `first`, ascending from 0; of the k-th the last k * `missing` entries are
+  /// not known.
+  Parts(const MeasureFixture& fixture, const std::vector<int>& first, int missing = 0) {
+    const auto whole = fixture.responses();
+    for (size_t k = 0; k < first.size(); ++k) {
+      const int end = k + 1 < first.size() ? first[k + 1] : whole.queries;
+      auto part = whole;
+      part.entries = whole.entries - int(k) * missing;
+      part.queries = end - first[k];
+      part.seed = uint32_t(k);
+      std::vector<double> mine;
+      for (int i = 0; i < part.entries; ++i) {
+        const auto row = whole.alpha.begin() + ptrdiff_t{i} * whole.queries;
+        mine.insert(mine.end(), row + first[k], row + end);
+      }
+      alpha.push_back(std::move(mine));
+      responses.push_back(part);
+    }
+    for (size_t k = 0; k < first.size(); ++k) responses[k].alpha = alpha[k];
+  }
+};
+
+/// What the maker is a fast form of: each query's profile, signed as its seed says, in its bucket.
+RowMatrix<double> plain_features(const Parts& parts, double tau, int buckets, int rows) {
+  const int d = parts.responses.front().head_dim;
+  RowMatrix<double> out = RowMatrix<double>::Zero(rows, buckets * (d + 1));
+  for (const auto& part : parts.responses) {
+    std::mt19937 random(part.seed);
+    for (int q = 0; q < part.queries; ++q) {
+      const double sign = (random() & 1U) != 0 ? part.scale : -part.scale;
+      const auto paid = [&](int i) { return part.alpha[size_t(i * part.queries + q)]; };
+      std::vector<double> output(size_t(d), 0);
+      for (int i = 0; i < part.entries; ++i) {
+        for (int c = 0; c < d; ++c) output[size_t(c)] += paid(i) * part.values[size_t(i * d + c)];
+      }
+      for (int i = 0; i < part.entries; ++i) {
+        double* to = out.row(i).data() + q % buckets * (d + 1);
+        for (int c = 0; c < d; ++c) {
+          to[c] += sign * paid(i) * (part.values[size_t(i * d + c)] - output[size_t(c)]);
+        }
+        to[d] += sign * paid(i) * tau;
+      }
+    }
+  }
+  return out;
+}
+
+/// Of one part and several, sketched and not, and of parts that do not know the last entries.
+TEST(MeasureFeatures, EqualThePlainOnes) {
   const MeasureFixture fixture;
-  const auto made = [&](RowMatrix<double> out, bool fresh) {
-    measure::add_features(fixture.responses(), fixture.head.tau, 1 / std::sqrt(6.0), 5, out, fresh);
-    return out;
-  };
-  const RowMatrix<double> clean = made(RowMatrix<double>::Zero(35, 8 * 9), false);
-  EXPECT_EQ(made(RowMatrix<double>::Constant(35, 8 * 9, 7), true), clean);
-  EXPECT_NE(made(RowMatrix<double>::Constant(35, 8 * 9, 7), false), clean);
+  const std::vector<std::vector<int>> firsts = {{0}, {0, 4}, {0, 1, 3}};
+  for (const auto& first : firsts) {
+    for (const int missing : {0, 3, 7}) {
+      const Parts parts(fixture, first, missing);
+      for (const int buckets : {1, 2, 4, 9}) {
+        const auto expected = plain_features(parts, fixture.head.tau, buckets, 32);
+        RowMatrix<double> found = RowMatrix<double>::Constant(32, buckets * 9, 7);
+        measure::add_features<double>(parts.responses, fixture.head.tau, found);
+        EXPECT_LT((found.array() - 7 - expected.array()).abs().maxCoeff(), 1e-12)
+            << first.size() << " " << missing << " " << buckets;
+      }
+    }
+  }
+}
+
+/// Whatever the rows held before, and however many are made at a time.
+TEST(MeasureFeatures, AreMadeInAnySteps) {
+  const MeasureFixture fixture;
+  const Parts parts(fixture, {0, 2}, 5);
+  const measure::FeatureMaker<double> maker(parts.responses, fixture.head.tau, 4);
+  const auto expected = plain_features(parts, fixture.head.tau, 4, 32);
+  for (const int step : {1, 5, 6, 8, 32}) {
+    RowMatrix<double> found = RowMatrix<double>::Constant(32, maker.width() + 3, 7);
+    for (int i = 0; i < 32; i += step) {
+      maker.make(i, std::min(step, 32 - i), found.row(i).data(), found.cols());
+    }
+    EXPECT_LT((found.leftCols(maker.width()) - expected).cwiseAbs().maxCoeff(), 1e-12) << step;
+    EXPECT_TRUE((found.rightCols(3).array() == 7).all());
+  }
 }
 
 /// Queries that come in two parts, in buckets of their own, make the same Gram matrix.
 TEST(MeasureFeatures, PartsOfTheQueriesAddUp) {
   const MeasureFixture fixture;
-  const auto part = [&](int first, int count) {
-    std::vector<double> alpha;
-    for (int i = 0; i < 32; ++i) {
-      for (int q = first; q < first + count; ++q) {
-        alpha.push_back(fixture.head.alpha[size_t(i * 6 + q)]);
-      }
-    }
-    measure::Responses<double> responses = fixture.responses();
-    responses.queries = count;
-    responses.alpha = alpha;
-    RowMatrix<double> out = RowMatrix<double>::Zero(32, count * 9);
-    measure::add_features(responses, fixture.head.tau, 1 / std::sqrt(6.0), 5, out);
+  const Parts parts(fixture, {0, 4});
+  const auto part = [&](size_t k) {
+    const auto& responses = parts.responses[k];
+    RowMatrix<double> out = RowMatrix<double>::Zero(32, responses.queries * 9);
+    measure::add_features<double>({&responses, 1}, fixture.head.tau, out);
     return out;
   };
-  const auto four = part(0, 4), two = part(4, 2);
+  const auto four = part(0), two = part(1);
   EXPECT_NEAR(four.row(4).dot(four.row(9)) + two.row(4).dot(two.row(9)), fixture.head.gram(4, 9),
               1e-12);
 }

@@ -16,8 +16,7 @@ using measure::RowMatrix;
 
 RowMatrix<double> gram_of(const MeasureFixture& fixture) {
   RowMatrix<double> out = RowMatrix<double>::Zero(fixture.head.entries, fixture.head.entries);
-  measure::add_gram(fixture.responses(), fixture.head.tau,
-                    1 / std::sqrt(double(fixture.head.queries)), out);
+  measure::add_gram(fixture.responses(), fixture.head.tau, out);
   return out;
 }
 
@@ -40,10 +39,9 @@ TEST(MeasureGram, CountsWhatOthersGiveToTheOutputs) {
   for (size_t k = 0; k < others.size(); ++k) others[k] = std::sin(double(k));
   auto responses = fixture.responses();
   responses.others = others;
-  const double scale = 1 / std::sqrt(double(fixture.head.queries));
   RowMatrix<double> gram = RowMatrix<double>::Zero(32, 32), phi = RowMatrix<double>::Zero(32, 54);
-  measure::add_gram(responses, fixture.head.tau, scale, gram);
-  measure::add_features(responses, fixture.head.tau, scale, 0, phi);
+  measure::add_gram(responses, fixture.head.tau, gram);
+  measure::add_features<double>({&responses, 1}, fixture.head.tau, phi);
   EXPECT_LT((gram - phi * phi.transpose()).norm(), 1e-12);
   EXPECT_GT((gram - gram_of(fixture)).norm(), 1e-3);
 }

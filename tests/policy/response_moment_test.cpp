@@ -125,6 +125,27 @@ TEST_F(Moment, ALongRowIsThatOfItsSketch) {
   EXPECT_NEAR(moment.error_of(plan), form, 1e-4 * form);
 }
 
+/// Few queries are rounded as they are made, many after their sum: the same rows either way.
+TEST_F(Moment, RoundedResponsesAreThoseOfTheFeatures) {
+  const std::array<Reading, 2> readings{kFutureQueries, kTailQueries};
+  for (const size_t times : {1, 4}) {  // four times both are more than one batch
+    std::vector<Reading> many;
+    for (size_t k = 0; k < times; ++k) many.insert(many.end(), readings.begin(), readings.end());
+    const Features phi = response_features(context_, many, 0, 1, 3);
+    const measure::ByteRows expected(phi);
+    const auto found = rounded_responses(context_, many, 0, 1, 3);
+    ASSERT_EQ(found.rows(), kEntries);
+    ASSERT_EQ(found.width(), expected.width());
+    const measure::ByteRows::Row x = measure::ByteRows::Row::LinSpaced(found.width(), -1, 1);
+    for (int i = 0; i < kEntries; ++i) {
+      const float size = phi.row(i).norm() * x.norm();
+      EXPECT_NEAR(found.squared_norm(i), phi.row(i).squaredNorm(),
+                  0.02F * phi.row(i).squaredNorm());
+      EXPECT_NEAR(found.dot(i, x), expected.dot(i, x), 1e-4F * size) << i;
+    }
+  }
+}
+
 TEST_F(Moment, KeepingAllLosesNothing) {
   for (const int buckets : {1, 16}) {
     const ResponseMoment moment(context_, kFutureQueries, 0, 0, buckets);

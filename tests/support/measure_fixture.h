@@ -24,7 +24,8 @@ struct MeasureFixture {
             .queries = head.queries,
             .head_dim = head.head_dim,
             .alpha = head.alpha,
-            .values = head.values};
+            .values = head.values,
+            .scale = 1 / std::sqrt(double(head.queries))};
   }
 
   measure::RowMatrix<double> features() const { return sketch(head.queries, 0); }
@@ -32,7 +33,9 @@ struct MeasureFixture {
   measure::RowMatrix<double> sketch(int buckets, uint32_t seed) const {
     measure::RowMatrix<double> out =
         measure::RowMatrix<double>::Zero(head.entries, buckets * (head.head_dim + 1));
-    measure::add_features(responses(), head.tau, 1 / std::sqrt(double(head.queries)), seed, out);
+    auto all = responses();
+    all.seed = seed;
+    measure::add_features<double>({&all, 1}, head.tau, out);
     return out;
   }
 

@@ -20,15 +20,14 @@ class OmpWrapper : public Wrapper {
 
   void refine(Plan& plan, const Scores& scores, const PolicyContext& context) const override {
     const auto bytes = [&](int layer, int head_kv) {
-      return weighting_.queries().bytes(context, layer, head_kv);
+      return weighting_.queries().rounded_bytes(context, layer, head_kv);
     };
-    FeaturePool pool;
     const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
       const int row = context.cache.shape().row(layer, head_kv);
       const Eligible eligible = eligible_entries(context, row);
       const auto chosen = eligible_of(plan.rows[size_t(row)], eligible);
       if (chosen.empty() || int(chosen.size()) == eligible.count()) return;
-      const auto features = weighting_.queries().rounded(context, layer, head_kv, pool);
+      const auto features = weighting_.queries().rounded(context, layer, head_kv);
       const auto target = sum_of_eligible(features, eligible);
       const auto support = choose(features, target, eligible, chosen, scores.rows[size_t(row)]);
       weighting_.write(features, target, eligible, support, plan.rows[size_t(row)]);

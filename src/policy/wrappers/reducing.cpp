@@ -80,7 +80,7 @@ measure::RowMatrix<double> QueryReducingWrapper::features(const Task& task) cons
 }
 
 size_t QueryReducingWrapper::bytes(const PolicyContext& context, int layer, int head_kv) const {
-  return 3 * queries_.bytes(context, layer, head_kv);  // the same in doubles beside it
+  return 3 * queries_.feature_bytes(context, layer, head_kv);  // the same in doubles beside it
 }
 
 }  // namespace pith

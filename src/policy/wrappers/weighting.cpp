@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 namespace pith {
 
@@ -42,22 +41,21 @@ Needs ServedQueries::needs() const {
   return needs;
 }
 
-Features ServedQueries::features(const PolicyContext& context, int layer, int head_kv,
-                                 Features memory) const {
-  return response_features(context, readings_, layer, head_kv, buckets_, std::move(memory));
+Features ServedQueries::features(const PolicyContext& context, int layer, int head_kv) const {
+  return response_features(context, readings_, layer, head_kv, buckets_);
 }
 
-measure::ByteRows ServedQueries::rounded(const PolicyContext& context, int layer, int head_kv,
-                                         FeaturePool& pool) const {
-  Features exact = features(context, layer, head_kv, pool.take());
-  measure::ByteRows out(exact);
-  pool.give(std::move(exact));
-  return out;
+measure::ByteRows ServedQueries::rounded(const PolicyContext& context, int layer,
+                                         int head_kv) const {
+  return rounded_responses(context, readings_, layer, head_kv, buckets_);
 }
 
-size_t ServedQueries::bytes(const PolicyContext& context, int layer, int head_kv) const {
-  // A third more for rows of bytes, their scales, and what they are padded with.
-  return response_feature_bytes(context, readings_, layer, head_kv, buckets_) * 4 / 3;
+size_t ServedQueries::feature_bytes(const PolicyContext& context, int layer, int head_kv) const {
+  return response_feature_bytes(context, readings_, layer, head_kv, buckets_);
+}
+
+size_t ServedQueries::rounded_bytes(const PolicyContext& context, int layer, int head_kv) const {
+  return rounded_response_bytes(context, readings_, layer, head_kv, buckets_);
 }
 
 Weighting::Weighting(const KnobValues& knobs)

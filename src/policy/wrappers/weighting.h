@@ -18,14 +18,11 @@ class ServedQueries {
   static std::vector<Knob> knobs(const std::string& buckets = "32");
 
   Needs needs() const;
-  /// `memory` is used for the result.
-  Features features(const PolicyContext& context, int layer, int head_kv,
-                    Features memory = {}) const;
-  /// The same, rounded, with memory of a pool.
-  measure::ByteRows rounded(const PolicyContext& context, int layer, int head_kv,
-                            FeaturePool& pool) const;
-  /// Of either, what one leads to counted.
-  size_t bytes(const PolicyContext& context, int layer, int head_kv) const;
+  Features features(const PolicyContext& context, int layer, int head_kv) const;
+  measure::ByteRows rounded(const PolicyContext& context, int layer, int head_kv) const;
+  /// Of the two, what they lead to counted.
+  size_t feature_bytes(const PolicyContext& context, int layer, int head_kv) const;
+  size_t rounded_bytes(const PolicyContext& context, int layer, int head_kv) const;
 
  private:
   std::vector<Reading> readings_;

@@ -17,15 +17,14 @@ class WeightsWrapper : public Wrapper {
 
   void refine(Plan& plan, const Scores&, const PolicyContext& context) const override {
     const auto bytes = [&](int layer, int head_kv) {
-      return weighting_.queries().bytes(context, layer, head_kv);
+      return weighting_.queries().rounded_bytes(context, layer, head_kv);
     };
-    FeaturePool pool;
     const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
       const int row = context.cache.shape().row(layer, head_kv);
       const Eligible eligible = eligible_entries(context, row);
       const auto support = eligible_of(plan.rows[size_t(row)], eligible);
       if (support.empty() || int(support.size()) == eligible.count()) return;
-      const auto features = weighting_.queries().rounded(context, layer, head_kv, pool);
+      const auto features = weighting_.queries().rounded(context, layer, head_kv);
       weighting_.write(features, sum_of_eligible(features, eligible), eligible, support,
                        plan.rows[size_t(row)]);
     });
