@@ -99,7 +99,7 @@ V load(const auto* at) {
 template <int count, int vectors, class V, class T, class Sources>
 int make_columns(const Sources& sources, int bucket, int buckets, const T* mass, const T* values,
                  int head_dim, int from, T* out, ptrdiff_t stride) {
-  constexpr int kLanes = sizeof(V) / sizeof(T);
+  constexpr int kLanes = int(sizeof(V)) / int(sizeof(T));
   int c = from;
   for (; c + vectors * kLanes <= head_dim; c += vectors * kLanes) {
     V sum[count][vectors], answer[vectors];

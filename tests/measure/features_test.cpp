@@ -85,19 +85,20 @@ RowMatrix<double> plain_features(const Parts& parts, double tau, int buckets, in
   RowMatrix<double> out = RowMatrix<double>::Zero(rows, buckets * (d + 1));
   for (const auto& part : parts.responses) {
     std::mt19937 random(part.seed);
-    for (int q = 0; q < part.queries; ++q) {
+    const auto queries = size_t(part.queries), width = size_t(d);
+    for (size_t q = 0; q < queries; ++q) {
       const double sign = (random() & 1U) != 0 ? part.scale : -part.scale;
-      const auto paid = [&](int i) { return part.alpha[size_t(i * part.queries + q)]; };
-      std::vector<double> output(size_t(d), 0);
-      for (int i = 0; i < part.entries; ++i) {
-        for (int c = 0; c < d; ++c) output[size_t(c)] += paid(i) * part.values[size_t(i * d + c)];
+      const auto paid = [&](size_t i) { return part.alpha[i * queries + q]; };
+      std::vector<double> output(width, 0);
+      for (size_t i = 0; i < size_t(part.entries); ++i) {
+        for (size_t c = 0; c < width; ++c) output[c] += paid(i) * part.values[i * width + c];
       }
-      for (int i = 0; i < part.entries; ++i) {
-        double* to = out.row(i).data() + q % buckets * (d + 1);
-        for (int c = 0; c < d; ++c) {
-          to[c] += sign * paid(i) * (part.values[size_t(i * d + c)] - output[size_t(c)]);
+      for (size_t i = 0; i < size_t(part.entries); ++i) {
+        double* to = out.row(Eigen::Index(i)).data() + q % size_t(buckets) * (width + 1);
+        for (size_t c = 0; c < width; ++c) {
+          to[c] += sign * paid(i) * (part.values[i * width + c] - output[c]);
         }
-        to[d] += sign * paid(i) * tau;
+        to[width] += sign * paid(i) * tau;
       }
     }
   }
