@@ -1,18 +1,14 @@
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
-#include <optional>
 
-#include "bandwidth.h"
 #include "base/system.h"
 #include "bench_measure.h"
 #include "bench_report.h"
 #include "calibration.h"
 #include "commands.h"
-#include "eval/output_file.h"
-#include "eval/receipt_json.h"
 #include "options.h"
 #include "progress.h"
+#include "report_files.h"
 #include "session/session.h"
 
 namespace pith::tools {
@@ -23,10 +19,11 @@ struct BenchSettings {
   SessionSettings session;
   CaseSettings cases;
   std::vector<int> contexts{2048};
+  std::vector<int> threads{0};
   int decode = 32;
   int repeat = 3;
   std::string peer;
-  std::string json;
+  std::string json, html;
 };
 
 void check_context(const Model& model, const SessionOptions& options, const BenchSettings& s) {
@@ -52,9 +49,11 @@ void bench(const BenchSettings& settings, const std::string& command_line) {
   plan.repeat = settings.repeat;
   plan.peers = settings.peer == "llama";
   plan.session = session_options(settings.session);
-  if (plan.session.threads == 0) plan.session.threads = physical_cores();
-  std::optional<OutputFile> json;
-  if (!settings.json.empty()) json.emplace(settings.json);
+  for (const int count : settings.threads) {
+    plan.threads.push_back(count == 0 ? physical_cores() : count);
+  }
+  plan.session.threads = std::ranges::max(plan.threads);
+  ReportFiles files(settings.json, settings.html);
 
   const Model model = load_model(settings.model);
   check_context(model, plan.session, settings);
@@ -62,11 +61,12 @@ void bench(const BenchSettings& settings, const std::string& command_line) {
   BenchReport report;
   report.model = model.impl()->weights->path();
   report.command = command_line;
-  report.threads = plan.session.threads;
-  report.bandwidth = memory_bandwidth(plan.session.threads);
+  report.machine = this_machine();
+  report.k_type = plan.session.k_type;
+  report.v_type = plan.session.v_type;
   const auto write = [&] {
     std::cout << to_table(report);
-    if (json) json->commit(json_text(to_json(report)));
+    files.write(report);
   };
   try {
     ProgressBar bar("measuring");
@@ -101,7 +101,12 @@ void add_bench(CLI::App& tool, const std::string& command_line) {
                   "flash attention)")
       ->check(CLI::IsMember({"llama"}));
   add_session_options(command, settings->session);
+  command.remove_option(command.get_option("--threads"));
+  command.add_option("-t,--threads", settings->threads, "numbers of threads; 0: physical cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
   command.add_option("--json", settings->json, "write all figures to this file");
+  command.add_option("--html", settings->html, "write them as a page with charts to this file");
 }
 
 }  // namespace pith::tools

@@ -5,10 +5,12 @@
 #include <memory>
 #include <random>
 
+#include "bandwidth.h"
 #include "base/system.h"
 #include "base/timer.h"
 #include "engine/profile.h"
 #include "eval/llama_peer.h"
+#include "eval/metrics.h"
 #include "policy/policy.h"
 #include "session/session.h"
 
@@ -52,32 +54,28 @@ double weight_bytes(const ModelWeights& weights) {
   return double(bytes);
 }
 
-/// One context length: its runners and their results.
+/// One context length and number of threads: its runners and their results.
 class ContextBench {
  public:
-  ContextBench(const Model& model, const BenchPlan& plan, int ctx)
+  ContextBench(const Model& model, const BenchPlan& plan, int ctx, int threads)
       : model_(model),
         plan_(plan),
+        options_(plan.session),
         ctx_(ctx),
         prompt_(arbitrary_tokens(ctx, model.shape().n_vocab)),
         next_(arbitrary_tokens(plan.decode, model.shape().n_vocab)) {
-    for (const FidelityCase& cell : plan.cases) {
-      BenchResult result;
-      result.ctx = ctx;
-      result.policy = cell.policy;
-      result.budget = cell.budget;
-      results.push_back(result);
-    }
+    options_.threads = threads;
+    for (const FidelityCase& cell : plan.cases) add_result(cell.policy).budget = cell.budget;
     if (plan.peers) {
       add_peer("llama, flash attention", true);
       // libllama reads values in blocks by flash attention only.
-      if (plan_.session.k_type != KvType::q8_0) add_peer("llama", false);
+      if (options_.k_type != KvType::q8_0) add_peer("llama", false);
     }
   }
 
   void repeat(const Progress& progress) {
     reset_peak_rss();
-    Session session(model_, plan_.session);
+    Session session(model_, options_);
     session.prefill(prompt_, observed(), progress);
     for (size_t c = 0; c < plan_.cases.size(); ++c) {
       const PhaseTimes wall = session.receipt().time_s, cpu = session.receipt().cpu_s;
@@ -95,7 +93,7 @@ class ContextBench {
   /// Splits a decoded token's time, after the repeats.
   void split_decode() {
     const double weights_s =
-        products_seconds(*model_.impl()->weights, 1, plan_.session.threads, plan_.repeat + 1);
+        products_seconds(*model_.impl()->weights, 1, options_.threads, plan_.repeat + 1);
     for (BenchResult& result : results) {
       if (result.peer || result.attention_s == 0) continue;
       result.weights_s = weights_s;
@@ -109,16 +107,21 @@ class ContextBench {
   void add_peer(const std::string& name, bool flash_attention) {
     PeerOptions options;
     options.n_ctx = ctx_ + plan_.decode;
-    options.n_ubatch = plan_.session.n_ubatch;
-    options.threads = plan_.session.threads;
+    options.n_ubatch = options_.n_ubatch;
+    options.threads = options_.threads;
     options.flash_attention = flash_attention;
-    options.kv_type = plan_.session.k_type;
+    options.kv_type = options_.k_type;
     peers_.push_back(std::make_unique<LlamaPeer>(model_.impl()->weights->path(), options));
+    add_result(name).peer = true;
+  }
+
+  BenchResult& add_result(const std::string& policy) {
     BenchResult result;
     result.ctx = ctx_;
-    result.policy = name;
-    result.peer = true;
+    result.threads = options_.threads;
+    result.policy = policy;
     results.push_back(result);
+    return results.back();
   }
 
   Needs observed() const {
@@ -165,6 +168,7 @@ class ContextBench {
 
   const Model& model_;
   const BenchPlan& plan_;
+  SessionOptions options_;
   int ctx_;
   std::vector<int32_t> prompt_, next_;
   std::vector<std::unique_ptr<LlamaPeer>> peers_;
@@ -172,17 +176,35 @@ class ContextBench {
 
 }  // namespace
 
+const PhaseSamples* BenchResult::find(const std::string& phase) const {
+  const auto at = std::ranges::find(phases, phase, &PhaseSamples::phase);
+  return at == phases.end() ? nullptr : &*at;
+}
+
+double BenchResult::seconds(const std::string& phase) const {
+  const PhaseSamples* found = find(phase);
+  return found == nullptr ? 0 : quantile(found->wall_s, 0.5);
+}
+
+double BenchResult::token_seconds() const { return seconds("decode") / find("decode")->tokens; }
+
 void run_bench(const Model& model, const BenchPlan& plan, std::vector<BenchResult>& results,
                const Progress& progress) {
-  const double total = double(plan.contexts.size()) * plan.repeat;
+  const double total = double(plan.threads.size() * plan.contexts.size()) * plan.repeat;
   double done = 0;
-  for (const int ctx : plan.contexts) {
-    ContextBench bench(model, plan, ctx);
-    for (int r = 0; r < plan.repeat; ++r, ++done) {
-      bench.repeat([&](double share) { return progress((done + share / 2) / total); });
+  for (const int threads : plan.threads) {
+    const double bandwidth = memory_bandwidth(threads);
+    for (const int ctx : plan.contexts) {
+      ContextBench bench(model, plan, ctx, threads);
+      for (int r = 0; r < plan.repeat; ++r, ++done) {
+        bench.repeat([&](double share) { return progress((done + share / 2) / total); });
+      }
+      bench.split_decode();
+      for (BenchResult& result : bench.results) {
+        result.bandwidth = bandwidth;
+        results.push_back(std::move(result));
+      }
     }
-    bench.split_decode();
-    results.insert(results.end(), bench.results.begin(), bench.results.end());
   }
 }
 

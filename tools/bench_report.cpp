@@ -13,9 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Generated tokens that the whole of a run is shown for.
-constexpr int kAnswerTokens = 512;
-
 double wall(const PhaseSamples& phase) { return quantile(phase.wall_s, 0.5); }
 double cpu(const PhaseSamples& phase) { return quantile(phase.cpu_s, 0.5); }
 double speed(const PhaseSamples& phase) { return phase.tokens / wall(phase); }
@@ -36,7 +33,10 @@ Json phase_json(const BenchReport& report, const BenchResult& result, const Phas
   return {{"ctx", result.ctx},
           {"policy", result.policy},
           {"budget", result.budget},
-          {"threads", report.threads},
+          {"threads", result.threads},
+          {"k_type", kKvTypeNames.at(size_t(report.k_type))},
+          {"v_type", kKvTypeNames.at(size_t(report.v_type))},
+          {"memory_bandwidth", result.bandwidth},
           {"phase", phase.phase},
           {"wall_ms", 1e3 * wall(phase)},
           {"cpu_ms", 1e3 * cpu(phase)},
@@ -47,24 +47,19 @@ Json phase_json(const BenchReport& report, const BenchResult& result, const Phas
           {"repeats", phase.wall_s.size()}};
 }
 
-const PhaseSamples* find(const BenchResult& result, const std::string& phase) {
-  const auto at = std::ranges::find(result.phases, phase, &PhaseSamples::phase);
-  return at == result.phases.end() ? nullptr : &*at;
-}
-
 std::string phases_table(const BenchReport& report) {
-  TextTable table({"ctx", "policy", "budget", "phase", "wall ms", "cpu ms", "tok/s", "MiB/token",
-                   "of bandwidth", "weights/attention/rest ms", "peak RSS"},
-                  4);
+  TextTable table({"ctx", "threads", "policy", "budget", "phase", "wall ms", "cpu ms", "tok/s",
+                   "MiB/token", "of bandwidth", "weights/attention/rest ms", "peak RSS"},
+                  5);
   for (const BenchResult& r : report.results) {
     for (const PhaseSamples& p : r.phases) {
       const bool bytes = reads_cache(r, p);
       const Json split = split_json(r, p);
       auto part = [&](const char* name) { return fixed(split[name].get<double>(), 2); };
-      table.add({std::to_string(r.ctx), r.policy, r.budget, p.phase, fixed(1e3 * wall(p), 1),
-                 fixed(1e3 * cpu(p), 1), fixed(speed(p), 1),
+      table.add({std::to_string(r.ctx), std::to_string(r.threads), r.policy, r.budget, p.phase,
+                 fixed(1e3 * wall(p), 1), fixed(1e3 * cpu(p), 1), fixed(speed(p), 1),
                  bytes ? fixed(r.decode_bytes / (1 << 20), 1) : "",
-                 bytes ? fixed(100 * r.decode_bytes * speed(p) / report.bandwidth, 0) + "%" : "",
+                 bytes ? fixed(100 * r.decode_bytes * speed(p) / r.bandwidth, 0) + "%" : "",
                  split.is_null()
                      ? ""
                      : part("weights") + " / " + part("attention") + " / " + part("rest"),
@@ -76,17 +71,18 @@ std::string phases_table(const BenchReport& report) {
 
 /// How many times faster each case is than each peer at the same context.
 std::string ratios_table(const BenchReport& report) {
-  TextTable table({"ctx", "policy", "budget", "against", "prefill", "decode"}, 4);
+  TextTable table({"ctx", "threads", "policy", "budget", "against", "prefill", "decode"}, 5);
   bool any = false;
   for (const BenchResult& own : report.results) {
     for (const BenchResult& peer : report.results) {
-      if (own.peer || !peer.peer || own.ctx != peer.ctx) continue;
+      const bool comparable = own.ctx == peer.ctx && own.threads == peer.threads;
+      if (own.peer || !peer.peer || !comparable) continue;
       any = true;
       auto ratio = [&](const char* phase) {
-        return fixed(speed(*find(own, phase)) / speed(*find(peer, phase)), 2) + "x";
+        return fixed(peer.seconds(phase) / own.seconds(phase), 2) + "x";
       };
-      table.add({std::to_string(own.ctx), own.policy, own.budget, peer.policy, ratio("prefill"),
-                 ratio("decode")});
+      table.add({std::to_string(own.ctx), std::to_string(own.threads), own.policy, own.budget,
+                 peer.policy, ratio("prefill"), ratio("decode")});
     }
   }
   return any ? "\nspeed relative to libllama (above 1: faster)\n" + table.text() : std::string();
@@ -95,16 +91,16 @@ std::string ratios_table(const BenchReport& report) {
 /// When a compressed cache has paid for itself.
 std::string break_even_table(const BenchReport& report) {
   const std::string answer = std::to_string(kAnswerTokens);
-  TextTable table({"ctx", "policy", "budget", "costs ms", "saves ms/token", "pays from token",
-                   "prompt + " + answer + " tokens s", "full cache s"},
-                  4);
+  TextTable table({"ctx", "threads", "policy", "budget", "costs ms", "saves ms/token",
+                   "pays from token", "prompt + " + answer + " tokens s", "full cache s"},
+                  5);
   const auto evens = break_evens(report.results);
   for (const BreakEven& e : evens) {
-    table.add({std::to_string(e.result->ctx), e.result->policy, e.result->budget,
-               fixed(1e3 * e.extra_s, 1), fixed(1e3 * (e.full_token_s - e.token_s), 2),
-               e.tokens() ? std::to_string(*e.tokens()) : "never",
-               fixed(e.end_to_end_s(kAnswerTokens), 2),
-               fixed(e.full_end_to_end_s(kAnswerTokens), 2)});
+    table.add(
+        {std::to_string(e.result->ctx), std::to_string(e.result->threads), e.result->policy,
+         e.result->budget, fixed(1e3 * e.extra_s, 1), fixed(1e3 * (e.full_token_s - e.token_s), 2),
+         e.tokens() ? std::to_string(*e.tokens()) : "never",
+         fixed(e.end_to_end_s(kAnswerTokens), 2), fixed(e.full_end_to_end_s(kAnswerTokens), 2)});
   }
   return evens.empty() ? std::string() : "\nbreak-even against the full cache\n" + table.text();
 }
@@ -113,6 +109,7 @@ Json break_even_json(const BenchReport& report) {
   Json out = Json::array();
   for (const BreakEven& e : break_evens(report.results)) {
     out.push_back({{"ctx", e.result->ctx},
+                   {"threads", e.result->threads},
                    {"policy", e.result->policy},
                    {"budget", e.result->budget},
                    {"extra_ms", 1e3 * e.extra_s},
@@ -136,17 +133,28 @@ Json to_json(const BenchReport& report) {
   }
   return {{"model", report.model},
           {"command", report.command},
-          {"machine", to_json(this_machine())},
-          {"memory_bandwidth", report.bandwidth},
+          {"machine", to_json(report.machine)},
           {"results", results},
           {"peers", peers},
           {"break_even", break_even_json(report)}};
 }
 
 std::string to_table(const BenchReport& report) {
-  return "memory bandwidth with " + std::to_string(report.threads) +
-         " threads: " + fixed(report.bandwidth / 1e9, 1) + " GB/s\n\n" + phases_table(report) +
-         break_even_table(report) + ratios_table(report);
+  std::string out;
+  int threads = 0;
+  for (const BenchResult& r : report.results) {
+    if (r.threads == threads) continue;
+    threads = r.threads;
+    out += "memory bandwidth with " + std::to_string(threads) +
+           (threads == 1 ? " thread: " : " threads: ") + fixed(r.bandwidth / 1e9, 1) + " GB/s\n";
+  }
+  return out + "\n" + phases_table(report) + break_even_table(report) + ratios_table(report);
+}
+
+bool varies_threads(const BenchReport& report) {
+  return std::ranges::any_of(report.results, [&](const BenchResult& r) {
+    return r.threads != report.results.front().threads;
+  });
 }
 
 }  // namespace pith::tools

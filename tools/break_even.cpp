@@ -3,24 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "eval/metrics.h"
-
 namespace pith::tools {
-namespace {
-
-/// Median seconds of a phase; 0 where the case has none.
-double seconds_of(const BenchResult& result, const char* phase) {
-  const auto at = std::ranges::find(result.phases, phase, &PhaseSamples::phase);
-  return at == result.phases.end() ? 0 : quantile(at->wall_s, 0.5);
-}
-
-double token_seconds(const BenchResult& result) {
-  const auto at = std::ranges::find(result.phases, "decode", &PhaseSamples::phase);
-  return quantile(at->wall_s, 0.5) / at->tokens;
-}
-
-}  // namespace
-
 std::optional<int> BreakEven::tokens() const {
   const double saved = full_token_s - token_s;
   if (saved <= 0) return std::nullopt;
@@ -30,13 +13,14 @@ std::optional<int> BreakEven::tokens() const {
 std::vector<BreakEven> break_evens(const std::vector<BenchResult>& results) {
   std::vector<BreakEven> out;
   for (const BenchResult& result : results) {
-    const auto full = std::ranges::find_if(
-        results, [&](const BenchResult& r) { return r.ctx == result.ctx && r.policy == "full"; });
+    const auto full = std::ranges::find_if(results, [&](const BenchResult& r) {
+      return r.ctx == result.ctx && r.threads == result.threads && r.policy == "full";
+    });
     if (result.peer || result.policy == "full" || full == results.end()) continue;
-    BreakEven even{&result, seconds_of(*full, "prefill"), token_seconds(*full),
-                   token_seconds(result)};
+    BreakEven even{&result, full->seconds("prefill"), full->token_seconds(),
+                   result.token_seconds()};
     for (const char* phase : {"passes", "score", "select", "apply"}) {
-      even.extra_s += seconds_of(result, phase);
+      even.extra_s += result.seconds(phase);
     }
     out.push_back(even);
   }

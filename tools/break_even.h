@@ -7,7 +7,8 @@
 
 namespace pith::tools {
 
-/// What a policy costs once and saves on every token, against the full cache of the same context.
+/// What a policy costs once and saves on every token, against the full cache of the same context
+/// and number of threads.
 struct BreakEven {
   const BenchResult* result = nullptr;
   double prefill_s = 0, full_token_s = 0, token_s = 0;
@@ -20,7 +21,8 @@ struct BreakEven {
   double full_end_to_end_s(int count) const { return prefill_s + count * full_token_s; }
 };
 
-/// One for each case that evicts, medians over repeats. Needs the `full` case of its context.
+/// One for each case that evicts, medians over repeats. Needs the `full` case of its context and
+/// number of threads.
 std::vector<BreakEven> break_evens(const std::vector<BenchResult>& results);
 
 }  // namespace pith::tools

@@ -203,12 +203,25 @@ TEST(Inspect, TellsTheSizesOfTheModel) {
   EXPECT_EQ(out["bytes_per_token"], 30 * 3 * (2 * 64 * 2 + 4));
 }
 
-TEST(Bench, TimesEveryPhaseBesideThePeer) {
+TEST(Bench, RunsWithEachNumberOfThreads) {
   const test::TempFile out({}, ".json");
+  const auto result =
+      test::run_tool(with_model("bench") +
+                     " --ctx 50 --decode 2 --repeat 1 --policy full -t 2 1 --json " + out.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  std::vector<int> threads;
+  for (const json& r : json::parse(test::read_file(out.path()))["results"]) {
+    if (r["phase"] == "prefill") threads.push_back(r["threads"]);
+  }
+  EXPECT_EQ(threads, (std::vector<int>{2, 1}));
+}
+
+TEST(Bench, TimesEveryPhaseBesideThePeer) {
+  const test::TempFile out({}, ".json"), page({}, ".html");
   const auto result = test::run_tool(with_model("bench") +
                                      " --ctx 200 --decode 4 --repeat 1 --policy snapkv --budget "
                                      "25% --peer llama --json " +
-                                     out.path());
+                                     out.path() + " --html " + page.path());
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json report = json::parse(test::read_file(out.path()));
   std::vector<std::string> phases;
@@ -219,6 +232,7 @@ TEST(Bench, TimesEveryPhaseBesideThePeer) {
   EXPECT_THAT(phases, ::testing::IsSupersetOf({"prefill", "score", "select", "apply", "decode"}));
   EXPECT_EQ(report["peers"].size(), 4U);
   EXPECT_THAT(result.out, HasSubstr("pays from token"));
+  EXPECT_THAT(test::read_file(page.path()), HasSubstr("llama, flash attention"));
   ASSERT_EQ(report["break_even"].size(), 1U);
   std::map<std::string, double> own, full;
   for (const json& r : report["results"])
