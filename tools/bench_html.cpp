@@ -25,8 +25,8 @@ std::string threads_text(int threads) {
 
 /// Those that differ in this, ascending.
 std::vector<int> distinct(const BenchReport& report, int BenchResult::* what) {
-  std::vector<int> out;
-  for (const BenchResult& r : report.results) out.push_back(r.*what);
+  std::vector<int> out(report.results.size());
+  std::ranges::transform(report.results, out.begin(), std::mem_fn(what));
   std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
@@ -64,8 +64,8 @@ std::vector<ChartSeries> lines(const BenchReport& report, int BenchResult::* x,
 }
 
 std::vector<Tick> ticks_at(const std::vector<int>& values) {
-  std::vector<Tick> out;
-  for (const int value : values) out.push_back({double(value), grouped(value)});
+  std::vector<Tick> out(values.size());
+  std::ranges::transform(values, out.begin(), [](int v) { return Tick{double(v), grouped(v)}; });
   return out;
 }
 

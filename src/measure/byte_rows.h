@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/aligned.h"
 #include "measure/features.h"
 
 namespace pith::measure {
@@ -42,9 +43,9 @@ class ByteRows {
   const int8_t* bytes(int i) const { return bytes_.data() + width_ * i; }
 
   Eigen::Index width_;
-  std::vector<int8_t> bytes_;  // [rows, width]
-  RowMatrix<float> scales_;    // [rows, blocks]
-  RowMatrix<float> totals_;    // [rows, blocks]: what the bytes of a block add up to, scaled
+  AlignedVector<int8_t> bytes_;  // [rows, width]; anything in rows of zeros, whose scale is 0
+  RowMatrix<float> scales_;      // [rows, blocks]
+  RowMatrix<float> totals_;      // [rows, blocks]: what the bytes of a block add up to, scaled
   std::vector<float> squared_norms_;
 };
 

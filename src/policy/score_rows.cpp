@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 
+#include "base/aligned.h"
 #include "base/parallel.h"
 
 namespace pith {
@@ -54,6 +55,7 @@ size_t each_row(const PolicyContext& context, const std::function<size_t(int, in
   const size_t bytes = most_row_bytes(shape, row_bytes);
   const int threads = affordable_threads(context, bytes);
   report_progress(context, 0);
+  const ReusedBlocks reused;
   std::atomic<int> done{0};
   parallel_for(shape.n_rows(), threads, [&, caller = std::this_thread::get_id()](int row) {
     body(row / shape.n_head_kv, row % shape.n_head_kv);
