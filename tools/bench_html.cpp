@@ -117,7 +117,10 @@ std::string legend(const BenchReport& report) {
 
 std::string speeds(const BenchReport& report) {
   const int most_threads = distinct(report, &BenchResult::threads).back();
-  std::string out = html_section("Speed by length of the prompt",
+  const int longest = distinct(report, &BenchResult::ctx).back();
+  const bool by_length = distinct(report, &BenchResult::ctx).size() > 1;
+  std::string out = html_section(by_length ? "Speed by length of the prompt"
+                                           : "Speed at " + grouped(longest) + " tokens of prompt",
                                  "Medians, " + threads_text(most_threads) + ".") +
                     legend(report) + "<div class=\"two\">";
   for (const Chart& chart : charts()) {
@@ -126,7 +129,6 @@ std::string speeds(const BenchReport& report) {
   }
   out += "</div>\n";
   if (!varies_threads(report)) return out;
-  const int longest = distinct(report, &BenchResult::ctx).back();
   out += html_section("Speed by number of threads",
                       "Medians at " + grouped(longest) + " tokens of prompt.") +
          "<div class=\"two\">";
@@ -208,8 +210,10 @@ std::string phases_section(const BenchReport& report) {
 }
 
 std::string verdict(const BenchReport& report) {
-  const auto evens = break_evens(report.results);
+  auto evens = break_evens(report.results);
   if (evens.empty()) return "The full cache alone was timed.";
+  const int threads = distinct(report, &BenchResult::threads).back();
+  std::erase_if(evens, [&](const BreakEven& e) { return e.result->threads != threads; });
   const BreakEven& e = *std::ranges::max_element(
       evens, {}, [](const BreakEven& a) { return a.full_token_s / a.token_s; });
   return "Behind " + grouped(e.result->ctx) + " tokens " + name_of(*e.result) + " decodes " +
@@ -222,8 +226,12 @@ std::string verdict(const BenchReport& report) {
 
 std::string to_html(const BenchReport& report) {
   const auto type = [](KvType t) { return std::string(kKvTypeNames.at(size_t(t))); };
-  const std::string bandwidth = fixed(report.results.front().bandwidth / 1e9, 1) + " GB/s with " +
-                                threads_text(report.results.front().threads);
+  std::string bandwidth;
+  for (const int threads : distinct(report, &BenchResult::threads)) {
+    const auto& r = *std::ranges::find(report.results, threads, &BenchResult::threads);
+    bandwidth += (bandwidth.empty() ? "" : ", ") + fixed(r.bandwidth / 1e9, 1) + " GB/s with " +
+                 threads_text(threads);
+  }
   return page_head("pith bench: " + file_name(report.model)) +
          "<header><h1>Speed of a compressed cache</h1>\n<p class=\"verdict\">" +
          escaped(verdict(report)) + "</p></header>\n<main>\n" + speeds(report) + answers(report) +

@@ -86,6 +86,7 @@ TEST(BenchReport, ThePageShowsWhatVaries) {
   EXPECT_THAT(page, HasSubstr("Speed by length of the prompt"));
   EXPECT_THAT(page, HasSubstr("Speed by number of threads"));
   EXPECT_THAT(page, HasSubstr("Reading the prompt, tokens a second by tokens of the prompt"));
+  EXPECT_THAT(page, HasSubstr("10.0 GB/s with 1 thread, 20.0 GB/s with 2 threads"));
   EXPECT_THAT(page, HasSubstr("pith bench &lt;all&gt;"));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
@@ -93,6 +94,7 @@ TEST(BenchReport, ThePageShowsWhatVaries) {
   std::erase_if(report.results, [](const auto& r) { return r.threads == 1 || r.ctx == 100; });
   const std::string one = to_html(report);
   EXPECT_THAT(one, Not(HasSubstr("Speed by number of threads")));
+  EXPECT_THAT(one, HasSubstr("Speed at 2,000 tokens of prompt"));
   EXPECT_THAT(one, HasSubstr("Decoding, ms a token"));
 
   std::erase_if(report.results, [](const auto& r) { return r.policy != "full"; });
