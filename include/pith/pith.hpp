@@ -235,4 +235,14 @@ class Session {
   std::unique_ptr<SessionImpl> impl_;
 };
 
+/// Runs tokens[i] over sessions[i], forks of one another, in one pass; logits [sessions.size(),
+/// n_vocab] of what follows each. What Session::decode() of each would do but for the order of
+/// sums, in less time: the weights are read once for all, and so is the part of the cache that all
+/// still have in common, a prompt compressed before it was forked say (on AttentionPath::ragged; on
+/// the others the sessions take turns). The time counts for each of them. Throws Error(usage) for
+/// sessions that are not forks of one another, a session twice, or another number of tokens, and
+/// what decode() does; then no session has changed, unless compressing what was generated failed.
+std::vector<float> decode_together(std::span<Session* const> sessions,
+                                   std::span<const int32_t> tokens);
+
 }  // namespace pith

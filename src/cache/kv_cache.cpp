@@ -242,9 +242,13 @@ void KvCache::check_append(int count) const {
 
 void KvCache::commit_append(int count) {
   check_append(count);
+  if (count == 0) return;
   for (Row& row : rows_) {
     make_room(row.positions, size_t(count));
     if (!row.log_weights.empty()) make_room(row.log_weights, size_t(count));
+  }
+  if (stretches_.empty() || stretches_.back().written.use_count() > 1) {
+    stretches_.push_back({std::make_shared<bool>(), next_position_});
   }
   for (Row& row : rows_) {
     for (int i = 0; i < count; ++i) row.positions.push_back(next_position_ + i);
@@ -278,6 +282,7 @@ void KvCache::apply(const Plan& plan) {
       throw malformed(i, "log-weights are not finite");
     }
   }
+  std::vector<Stretch> rewritten = {{std::make_shared<bool>()}};
   // Nothing below throws: the plan is carried out as a whole or not at all.
   for (size_t i = 0; i < rows_.size(); ++i) {
     const std::vector<int32_t>& keep = plan.rows[i].keep;
@@ -287,11 +292,13 @@ void KvCache::apply(const Plan& plan) {
     rows_[i].log_weights = std::move(log_weights[i]);
     release_tail(i);
   }
+  stretches_ = std::move(rewritten);
 }
 
 KvCache KvCache::fork() const {
   KvCache copy(geometry_);
   copy.next_position_ = next_position_;
+  copy.stretches_ = stretches_;
   copy.rows_ = rows_;
   for (size_t i = 0; i < rows_.size(); ++i) {
     const size_t bytes = rows_[i].positions.size() * geometry_.entry_bytes();
@@ -317,7 +324,21 @@ void KvCache::trim(int32_t position) {
     }
     release_tail(i);
   }
+  std::erase_if(stretches_, [&](const Stretch& stretch) { return stretch.from >= position; });
   next_position_ = position;
+}
+
+int32_t KvCache::end_of(size_t stretch) const {
+  return stretch + 1 < stretches_.size() ? stretches_[stretch + 1].from : next_position_;
+}
+
+int32_t KvCache::same_before(const KvCache& other) const {
+  int32_t same = 0;
+  for (size_t i = 0; i < std::min(stretches_.size(), other.stretches_.size()); ++i) {
+    if (stretches_[i].written != other.stretches_[i].written) break;
+    same = std::min(end_of(i), other.end_of(i));
+  }
+  return same;
 }
 
 void KvCache::release_tail(size_t index) {

@@ -93,6 +93,10 @@ class KvCache {
   /// A copy of everything that has been committed.
   KvCache fork() const;
 
+  /// The position before which both caches, forks of one another, still hold the same entries; 0
+  /// where they have nothing in common.
+  int32_t same_before(const KvCache& other) const;
+
   /// Removes entries with position >= `position`; the next token takes it. Throws Error(usage) for
   /// a position above next_position() or below zero.
   void trim(int32_t position);
@@ -106,6 +110,13 @@ class KvCache {
     size_t pages = 0;                // pages that committed entries have taken and not given back
   };
 
+  /// Entries at positions from `from` to the next stretch, in all rows, as one cache wrote or
+  /// compressed them. Forks hold the same `written`, and who holds it alone may append to it.
+  struct Stretch {
+    std::shared_ptr<const bool> written;
+    int32_t from = 0;
+  };
+
   struct Unmap {
     size_t bytes;
     void operator()(std::byte* base) const;
@@ -115,6 +126,7 @@ class KvCache {
     return size_t(layer) * size_t(geometry_.n_head_kv) + size_t(head_kv);
   }
   const Row& row(int layer, int head_kv) const { return rows_[row_index(layer, head_kv)]; }
+  int32_t end_of(size_t stretch) const;
   const std::byte* checked_entry(int layer, int head_kv, int first, size_t numbers) const;
   std::vector<float> summed_log_weights(const Row& row, const RowPlan& plan) const;
   void write_values(size_t index, std::span<const float> values);
@@ -122,6 +134,7 @@ class KvCache {
 
   CacheGeometry geometry_;
   std::vector<Row> rows_;
+  std::vector<Stretch> stretches_;  // by position
   size_t head_stride_ = 0;
   std::unique_ptr<std::byte, Unmap> base_;  // n_layer * n_head_kv * head_stride_ bytes
   int32_t next_position_ = 0;

@@ -60,6 +60,15 @@ std::vector<int32_t> places_in(const std::vector<int32_t>& all, std::span<const 
   return out;
 }
 
+/// What a graph is run on.
+struct Inputs {
+  std::span<KvCache* const> caches;  // one, or as many as tokens
+  std::span<const int32_t> tokens, positions;
+  std::span<const int32_t> out_rows;  // ascending, whose final state and logits are wanted
+  std::span<const int32_t> observed;  // ascending, whose queries are
+  const HeadShift* shift = nullptr;
+};
+
 }  // namespace
 
 struct Engine::Impl {
@@ -72,8 +81,10 @@ struct Engine::Impl {
   std::optional<Graph> graph;  // the last one built
 
   void check(const KvCache& cache, const Step& step) const;
+  void check(std::span<const Lane> lanes) const;
   void prepare(KvCache& cache, const GraphKey& key);
-  void compute();
+  void compute(const Inputs& in);
+  void run_lanes(std::span<const Lane> lanes, std::vector<float>& logits);
   void observe(const std::vector<int32_t>& observed, std::span<const int32_t> rows,
                int32_t first_position, Observation& seen);
 
@@ -143,13 +154,38 @@ void Engine::Impl::check(const KvCache& cache, const Step& step) const {
   }
 }
 
+void Engine::Impl::check(std::span<const Lane> lanes) const {
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    check(*lanes[i].cache, {.tokens = {&lanes[i].token, 1}});
+    lanes[i].cache->check_append(1);
+    for (size_t j = 0; j < i; ++j) {
+      if (lanes[j].cache == lanes[i].cache) {
+        throw Error(ErrorCode::internal, "two tokens at once of one cache");
+      }
+    }
+  }
+}
+
 void Engine::Impl::prepare(KvCache& cache, const GraphKey& key) {
   if (graph && graph->key == key) return;
   graph.reset();  // its memory goes before the next graph's comes
   graph.emplace(build_graph(*weights, key, *products, *ops, cache));
 }
 
-void Engine::Impl::compute() {
+/// Runs the graph that `in` needs, and builds it where it is not the last one.
+void Engine::Impl::compute(const Inputs& in) {
+  const int n = int(in.tokens.size());
+  prepare(*in.caches[0], {.n_tokens = n,
+                          .n_out = int(in.out_rows.size()),
+                          .n_observe = int(in.observed.size()),
+                          .shift_layer = in.shift != nullptr ? in.shift->layer : -1,
+                          .attention = ops->signature(*in.caches[0], n)});
+  set_ints(graph->tokens, in.tokens);
+  set_ints(graph->positions, in.positions);
+  set_ints(graph->out_rows, in.out_rows);
+  set_ints(graph->observe_rows, in.observed);
+  if (in.shift != nullptr) set_floats(graph->shift, in.shift->values);
+  ops->bind(in.caches, n);
   const ggml_status status = ggml_backend_graph_compute(backend.get(), graph->nodes);
   if (status != GGML_STATUS_SUCCESS) {
     throw Error(status == GGML_STATUS_ALLOC_FAILED ? ErrorCode::memory : ErrorCode::internal,
@@ -180,21 +216,16 @@ void Engine::run(KvCache& cache, const Step& step, std::vector<float>& logits, O
   const std::vector<int32_t> out_rows = joined(step.logit_rows, step.observe_rows);
   std::vector<int32_t> observed(step.observe_rows.begin(), step.observe_rows.end());
   for (const QueryRows& part : queries) observed = joined(observed, part.rows);
-  impl_->prepare(cache, {.n_tokens = n,
-                         .n_out = int(out_rows.size()),
-                         .n_observe = int(observed.size()),
-                         .shift_layer = step.shift != nullptr ? step.shift->layer : -1,
-                         .attention = impl_->ops->signature(cache, n)});
-  const Graph& graph = *impl_->graph;
   const int32_t first = cache.next_position();
   const std::vector<int32_t> positions = counted_from(first, n);
-  set_ints(graph.tokens, step.tokens);
-  set_ints(graph.positions, positions);
-  set_ints(graph.out_rows, out_rows);
-  set_ints(graph.observe_rows, observed);
-  if (step.shift != nullptr) set_floats(graph.shift, step.shift->values);
-  impl_->ops->bind(cache, n);
-  impl_->compute();
+  KvCache* const only = &cache;
+  impl_->compute({.caches = {&only, 1},
+                  .tokens = step.tokens,
+                  .positions = positions,
+                  .out_rows = out_rows,
+                  .observed = observed,
+                  .shift = step.shift});
+  const Graph& graph = *impl_->graph;
   logits.clear();
   if (!step.logit_rows.empty()) {
     append_rows(graph.logits, places_in(out_rows, step.logit_rows), logits);
@@ -207,6 +238,42 @@ void Engine::run(KvCache& cache, const Step& step, std::vector<float>& logits, O
     append_rows(graph.logits, states, seen->logits);
   }
   cache.commit_append(n);
+}
+
+void Engine::run_together(std::span<const Lane> lanes, std::vector<float>& logits) {
+  impl_->check(lanes);
+  logits.clear();
+  const size_t most = impl_->ops->takes_several() ? size_t(impl_->options.n_ubatch) : 1;
+  for (size_t at = 0; at < lanes.size(); at += most) {
+    impl_->run_lanes(lanes.subspan(at, std::min(most, lanes.size() - at)), logits);
+  }
+}
+
+/// Runs a token of each cache in one pass and appends their logits to `out`.
+void Engine::Impl::run_lanes(std::span<const Lane> lanes, std::vector<float>& out) {
+  const auto rows = counted_from(0, int(lanes.size()));
+  std::vector<KvCache*> caches;
+  std::vector<int32_t> tokens, positions, observed;
+  for (const int32_t row : rows) {
+    const Lane& lane = lanes[size_t(row)];
+    caches.push_back(lane.cache);
+    tokens.push_back(lane.token);
+    positions.push_back(lane.cache->next_position());
+    if (lane.seen != nullptr) observed.push_back(row);
+  }
+  compute({.caches = caches,
+           .tokens = tokens,
+           .positions = positions,
+           .out_rows = rows,
+           .observed = observed});
+  append_rows(graph->logits, rows, out);
+  for (const int32_t row : observed) {
+    Observation& seen = *lanes[size_t(row)].seen;
+    observe(observed, {&row, 1}, positions[size_t(row)] - row, seen);
+    append_rows(graph->residual, {&row, 1}, seen.residual);
+    append_rows(graph->logits, {&row, 1}, seen.logits);
+  }
+  for (KvCache* cache : caches) cache->commit_append(1);
 }
 
 }  // namespace pith

@@ -32,11 +32,19 @@ struct QueryRows {
 
 /// One pass of the model over some tokens.
 struct Step {
-  std::span<const int32_t> tokens;      ///< at most max_tokens(), at cache.next_position()..
-  std::span<const int32_t> logit_rows;  ///< indices into tokens, ascending: whose logits to return
-  std::span<const int32_t>
-      observe_rows;  ///< indices into tokens, ascending: whose queries and state to keep
+  std::span<const int32_t> tokens;  ///< at most max_tokens(), at cache.next_position()..
+  std::span<const int32_t> logit_rows =
+      {};  ///< indices into tokens, ascending: whose logits to return
+  std::span<const int32_t> observe_rows =
+      {};  ///< indices into tokens, ascending: whose queries and state to keep
   const HeadShift* shift = nullptr;
+};
+
+/// A token of one of several sequences, at its cache's next_position().
+struct Lane {
+  KvCache* cache = nullptr;
+  int32_t token = 0;
+  Observation* seen = nullptr;  ///< what its queries and state are appended to; null: nothing
 };
 
 /// Runs the model's graphs on the CPU backend. Threads and memory persist; the graphs of decode and
@@ -51,6 +59,12 @@ class Engine {
   /// each of `queries`. When it throws, the cache is as before.
   void run(KvCache& cache, const Step& step, std::vector<float>& logits, Observation* seen,
            std::span<const QueryRows> queries = {});
+
+  /// Runs a token over each of several caches and writes logits [lanes, n_vocab]. On the ragged
+  /// path in passes of up to n_ubatch lanes, each of which reads the weights once for all, and what
+  /// its caches have in common too; elsewhere one after the other. When it throws for what it was
+  /// given, the caches are as before. The same cache twice: Error(internal).
+  void run_together(std::span<const Lane> lanes, std::vector<float>& logits);
 
   /// Most tokens one step may take over this cache.
   int max_tokens(const KvCache& cache) const;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cache/kv_cache.h"
@@ -32,9 +33,12 @@ class AttentionOps {
   virtual ggml_tensor* build(ggml_context* ctx, ggml_cgraph* graph, int layer, ggml_tensor* q,
                              ggml_tensor* k, ggml_tensor* v, bool attend) = 0;
 
-  /// Called before each run, with the graph's memory in place: fills inputs for n_tokens tokens at
-  /// cache.next_position().
-  virtual void bind(KvCache& cache, int n_tokens) = 0;
+  /// Whether one graph may hold tokens of several caches.
+  virtual bool takes_several() const { return false; }
+
+  /// Called before each run, with the graph's memory in place: fills inputs for n_tokens tokens of
+  /// the one cache, or for a token of each of n_tokens caches, at their next_position().
+  virtual void bind(std::span<KvCache* const> caches, int n_tokens) = 0;
 
   /// Seconds spent attending since the start, as the first thread saw it; 0 where not known.
   virtual double seconds() const { return 0; }

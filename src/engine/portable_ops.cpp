@@ -104,7 +104,8 @@ class PortableOps final : public AttentionOps {
     return ggml_reshape_2d(ctx, ggml_cont(ctx, out), dim * n_head, n_tokens);
   }
 
-  void bind(KvCache& cache, int n_tokens) override {
+  void bind(std::span<KvCache* const> caches, int n_tokens) override {
+    const KvCache& cache = *caches.front();
     if (rotation_ != nullptr) bind_rotation();
     for (size_t il = 0; il < layers_.size(); ++il) {
       bind_rows(cache, int(il), n_tokens);

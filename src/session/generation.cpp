@@ -114,6 +114,11 @@ void SessionImpl::run_observed(std::span<const int32_t> part, std::span<const in
   for (size_t i = 0; i < rows; ++i) observed[i] = int32_t(part.size() - rows + i);
   engine->run(cache, {.tokens = part, .logit_rows = logit_rows, .observe_rows = observed}, logits,
               &seen);
+  note_observed(part, rows);
+}
+
+/// After tokens were run, the last `rows` of them observed.
+void SessionImpl::note_observed(std::span<const int32_t> part, size_t rows) {
   // What is older than the tail goes now and then, not at every token.
   const auto tail = size_t(rows > 0 ? generating->policy.needs().tail : 0);
   if (rows > 0 && seen.positions.size() > 2 * tail) seen = seen.tail(int(tail));

@@ -101,6 +101,9 @@ class SessionImpl {
   /// See measure_risk().
   Risk risk(const RiskOptions& asked, const Progress& progress);
   std::span<const float> decode(int32_t token);
+  /// See pith::decode_together().
+  static std::vector<float> decode_together(std::span<SessionImpl* const> sessions,
+                                            std::span<const int32_t> tokens);
   std::vector<float> evaluate(std::span<const int32_t> text);
   std::unique_ptr<SessionImpl> fork() const;
   void trim(int32_t position);
@@ -166,6 +169,7 @@ class SessionImpl {
                std::vector<std::string>& notes) const;
   size_t rows_to_observe(size_t n_tokens) const;
   void run_observed(std::span<const int32_t> part, std::span<const int32_t> logit_rows);
+  void note_observed(std::span<const int32_t> part, size_t rows);
   void compress_if_due();
   void reduce(const Round& round, int64_t keep);
   int64_t entries_before(int32_t position) const;

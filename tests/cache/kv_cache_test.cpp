@@ -202,6 +202,66 @@ TEST(KvCache, ForksAreIndependent) {
   EXPECT_EQ(copy.next_position(), 5);
 }
 
+/// Positions before which two caches of one row hold the same; every entry that is written has a
+/// number of its own.
+int32_t same_entries(const KvCache& a, const KvCache& b) {
+  const Floats first = keys_of(a), second = keys_of(b);
+  size_t i = 0;
+  while (i < std::min(first.size(), second.size()) && first[i] == second[i]) ++i;
+  const auto at = [&](const KvCache& cache) {
+    return i / 2 < size_t(cache.length(0, 0)) ? cache.positions(0, 0)[i / 2]
+                                              : cache.next_position();
+  };
+  return std::min(at(a), at(b));
+}
+
+void append_numbered(KvCache& cache, int count, int& number) {
+  for (int i = 0; i < count; ++i) {
+    const float key[] = {float(number++), 0};
+    cache.write_entry(0, 0, cache.length(0, 0) + i, key, key);
+  }
+  cache.commit_append(count);
+}
+
+class CacheForks : public ::testing::TestWithParam<uint32_t> {};
+
+/// Forks of forks, appended to, trimmed and dropped in any order, know what they still share.
+TEST_P(CacheForks, KnowWhatTheyHaveInCommon) {
+  std::mt19937 random(GetParam());
+  const auto below = [&](size_t n) { return random() % n; };
+  std::vector<KvCache> caches;
+  caches.emplace_back(CacheGeometry{
+      .n_layer = 1, .n_head_kv = 1, .head_dim = 2, .k_type = KvType::f32, .n_ctx = 400});
+  int number = 1;
+  for (int step = 0; step < 300; ++step) {
+    const size_t which = below(caches.size()), deed = below(8);
+    KvCache& cache = caches[which];
+    if (deed < 3) {
+      append_numbered(cache, std::min(int(below(4)), 400 - cache.length(0, 0)), number);
+    } else if (deed < 5 && caches.size() < 6) {
+      caches.push_back(cache.fork());
+    } else if (deed == 5) {
+      cache.trim(cache.next_position() - int32_t(below(size_t(cache.next_position()) / 3 + 1)));
+    } else if (deed == 6 && caches.size() > 2) {
+      caches.erase(caches.begin() + std::ptrdiff_t(which));
+    }
+    for (const KvCache& a : caches) {
+      for (const KvCache& b : caches) ASSERT_EQ(a.same_before(b), same_entries(a, b)) << step;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, CacheForks, ::testing::Range(0U, 8U));
+
+TEST(KvCache, NothingIsInCommonAfterACompressionOfOne) {
+  KvCache cache = counting_cache(5), fork = cache.fork();
+  EXPECT_EQ(cache.same_before(fork), 5);
+  fork.apply(keeping({0, 1, 2}, {0, 1, 0}));
+  EXPECT_EQ(cache.same_before(fork), 0);
+  EXPECT_EQ(fork.same_before(fork.fork()), 5);
+  EXPECT_EQ(counting_cache(5).same_before(counting_cache(5)), 0) << "equal, but not forks";
+}
+
 TEST(KvCache, PendingEntriesShowOnlyWhenCommitted) {
   KvCache cache = counting_cache(2);
   const float key[] = {9, 9};

@@ -91,7 +91,8 @@ struct Step {
       const auto fresh = normals(size_t(ggml_nelements(t)), 1, random);
       ggml_backend_tensor_set(t, fresh.data(), 0, ggml_nbytes(t));
     }
-    ops->bind(cache, c.n_tokens);
+    KvCache* const only = &cache;
+    ops->bind({&only, 1}, c.n_tokens);
     const ggml_backend_ptr backend(ggml_backend_cpu_init());
     ggml_backend_cpu_set_n_threads(backend.get(), 2);
     EXPECT_EQ(ggml_backend_graph_compute(backend.get(), graph), GGML_STATUS_SUCCESS);

@@ -83,10 +83,11 @@ struct Layer {
   std::vector<std::vector<int>> visible;
 };
 
-std::vector<float> run(RaggedAttention& attention, const Layer& layer, int threads = 1) {
+std::vector<float> run(RaggedAttention& attention, const Layer& layer, int threads = 1,
+                       std::span<const HeadEntries> own = {}) {
   const std::vector<HeadEntries> heads = layer.heads();
   std::vector<float> out(layer.q.size(), std::nanf(""));
-  attention.prepare(layer.shape, heads, threads);
+  attention.prepare(layer.shape, heads, threads, own);
   std::vector<std::jthread> helpers;
   for (int i = 1; i < threads; ++i) {
     helpers.emplace_back([&, i] { attention.run(layer.q.data(), out.data(), i); });
@@ -239,6 +240,40 @@ TEST(Attention, TokensTogetherOrOneByOne) {
     for (auto& visible : single.visible) visible = {visible[t]};
     const std::vector<float> alone = run(single);
     for (size_t i = 0; i < row; ++i) EXPECT_NEAR(alone[i], together[t * row + i], kTolerance);
+  }
+}
+
+/// The first `common` entries of each head are for all tokens; of the rest, token t has those that
+/// it sees to itself.
+std::vector<float> run_split(Layer layer, const std::vector<int>& common, int threads) {
+  const size_t n = size_t(layer.shape.n_tokens);
+  std::vector<HeadEntries> own = {};
+  std::vector<std::vector<int>> rest = layer.visible;
+  const std::vector<HeadEntries> heads = layer.heads();
+  for (size_t h = 0; h < common.size(); ++h) {
+    for (int& visible : rest[h]) visible -= common[h];
+    HeadEntries entries = heads[h];
+    entries.data += size_t(common[h]) * layer.shape.stride;
+    entries.n_weights = std::max(0, entries.n_weights - common[h]);
+    entries.log_weights = entries.n_weights > 0 ? entries.log_weights + common[h] : nullptr;
+    entries.visible = rest[h].data();
+    own.insert(own.end(), n, entries);
+    layer.visible[h].assign(n, common[h]);
+  }
+  RaggedAttention attention;
+  return run(attention, layer, threads, own);
+}
+
+TEST(Attention, EntriesForAllTokensAndOfTheirOwn) {
+  for (const int n_tokens : {1, 2, 11, 70, 150}) {
+    for (const std::vector<int>& common :
+         {std::vector{0, 0, 0}, std::vector{130, 1, 600}, std::vector{300, 0, 1500}}) {
+      SCOPED_TRACE(testing::Message() << n_tokens << " tokens, " << common[0] << " common");
+      const Layer layer({.n_tokens = n_tokens, .lengths = {480, 160, 1700}});
+      const std::vector<float> out = run_split(layer, common, 1);
+      EXPECT_LT(error(layer, out), kTolerance);
+      EXPECT_EQ(run_split(layer, common, 3), out);
+    }
   }
 }
 
