@@ -1,6 +1,7 @@
 #include "base/aligned.h"
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 
 namespace pith {
@@ -73,7 +74,8 @@ std::size_t ReusedBlocks::kept_bytes() {
 
 namespace detail {
 
-/// The smallest kept block that is large enough and at most twice as large, or a new one.
+/// The smallest kept block that is large enough and at most twice as large, or a new one. Large
+/// ones are of a power of two, so that heads of different sizes can use each other's.
 void* take_block(std::size_t bytes) {
   if (bytes >= kLarge) {
     const std::scoped_lock lock(kept().mutex);
@@ -88,6 +90,7 @@ void* take_block(std::size_t bytes) {
       blocks.erase(best);
       return block;
     }
+    bytes = std::bit_ceil(bytes);
   }
   return new_block(bytes);
 }

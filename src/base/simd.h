@@ -132,8 +132,8 @@ inline I32 broadcast_word(const std::byte* from) {
   return word - I32{};
 }
 
-/// Adds to each lane the products of its four bytes: those of `a`, 0 to 127, with those of `b`,
-/// which are signed.
+/// Adds to each lane the products of its four bytes: those of `a`, which have no sign, with those
+/// of `b`, which have. Two products must not add up to 2^15.
 inline I32 dot_bytes(I32 sums, I32 a, I32 b) {
 #if defined(PITH_SIMD_AVX512) && defined(__AVX512VNNI__)
   return (I32)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);

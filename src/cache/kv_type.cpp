@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "base/simd.h"
+
 namespace pith {
 
 ggml_type to_ggml(KvType type) {
@@ -34,6 +36,8 @@ void kv_from_float(KvType type, const float* in, std::byte* out, int count) {
 void kv_to_float(KvType type, const std::byte* in, float* out, int count) {
   if (type == KvType::f32) {
     std::memcpy(out, in, kv_vector_bytes(type, count));
+  } else if (type == KvType::f16) {
+    simd::widen(reinterpret_cast<const uint16_t*>(in), count, out);
   } else {
     ggml_get_type_traits(to_ggml(type))->to_float(in, out, count);
   }

@@ -18,10 +18,12 @@ constexpr int kBlock = 64;
 constexpr int kVectors = kBlock / kWidth;      // of floats
 constexpr int kWords = kBlock / (4 * kWidth);  // vectors of bytes
 constexpr float kRowSteps = 127, kVectorSteps = 63;
-constexpr int kMiddle = 64;  // makes a rounded vector's numbers positive
+// A row's byte with its sign turned is this much more, and has no sign.
+constexpr int kMiddle = 128;
+constexpr int32_t kSigns = int32_t(0x80808080U);
 
-ByteBlock round_block(const float* x, float steps, int middle, int8_t* to) {
-  return round_to_bytes<kBlock>(x, steps, middle, reinterpret_cast<std::byte*>(to));
+ByteBlock round_block(const float* x, float steps, int8_t* to) {
+  return round_to_bytes<kBlock>(x, steps, reinterpret_cast<std::byte*>(to));
 }
 
 I32 words(const int8_t* at) { return simd::load(reinterpret_cast<const int32_t*>(at)); }
@@ -34,7 +36,6 @@ ByteRows::ByteRows(Eigen::Index rows, Eigen::Index columns)
     : width_((columns + kBlock - 1) / kBlock * kBlock),
       bytes_(size_t(rows * width_)),
       scales_(RowMatrix<float>::Zero(rows, blocks())),
-      totals_(RowMatrix<float>::Zero(rows, blocks())),
       squared_norms_(size_t(rows)) {}
 
 ByteRows::ByteRows(const RowMatrix<float>& rows) : ByteRows(rows.rows(), rows.cols()) {
@@ -47,19 +48,19 @@ ByteRows::ByteRows(const RowMatrix<float>& rows) : ByteRows(rows.rows(), rows.co
 
 size_t ByteRows::bytes(Eigen::Index rows, Eigen::Index columns) {
   const Eigen::Index blocks = (columns + kBlock - 1) / kBlock;
-  return size_t(rows) * (size_t(blocks) * (kBlock + 2 * sizeof(float)) + sizeof(float));
+  return size_t(rows) * (size_t(blocks) * (kBlock + sizeof(float)) + sizeof(float));
 }
 
 void ByteRows::set(Eigen::Index i, const float* row) {
-  float squares = 0;
+  F32 squares = {};
   for (Eigen::Index b = 0; b < blocks(); ++b) {
     const ByteBlock block =
-        round_block(row + b * kBlock, kRowSteps, 0, bytes_.data() + width_ * i + b * kBlock);
+        round_block(row + b * kBlock, kRowSteps, bytes_.data() + width_ * i + b * kBlock);
     scales_(i, b) = block.scale;
-    totals_(i, b) = block.scale * float(block.sum);
-    squares += block.scale * block.scale * float(block.squares);
+    const F32 scale = simd::broadcast(block.scale);
+    squares = simd::fma(scale, scale * block.squares, squares);
   }
-  squared_norms_[size_t(i)] = squares;
+  squared_norms_[size_t(i)] = simd::sum_lanes(squares);
 }
 
 float ByteRows::dot(int i, const Row& x) const {
@@ -89,10 +90,13 @@ void ByteRows::add(int i, float factor, Row& x) const {
 void ByteRows::gains(std::span<const int> some, const Row& x, std::vector<float>& gain) const {
   std::vector<int8_t> rounded(static_cast<size_t>(width_));
   Row scale(blocks());
+  // Where the products of a block begin, so that the middle of the row's bytes counts for nothing.
+  RowMatrix<int32_t> start = RowMatrix<int32_t>::Zero(blocks(), kWidth);
   for (Eigen::Index b = 0; b < blocks(); ++b) {
     const ByteBlock block =
-        round_block(x.data() + b * kBlock, kVectorSteps, kMiddle, rounded.data() + b * kBlock);
+        round_block(x.data() + b * kBlock, kVectorSteps, rounded.data() + b * kBlock);
     scale[b] = block.scale;
+    start(b, 0) = -kMiddle * int32_t(simd::sum_lanes(block.sums));
   }
   Row products(blocks());
   for (const int i : some) {
@@ -100,14 +104,13 @@ void ByteRows::gains(std::span<const int> some, const Row& x, std::vector<float>
     products = scales_.row(i).cwiseProduct(scale);
     F32 sum = {};
     for (Eigen::Index b = 0; b < blocks(); ++b) {
-      I32 part = {};
+      I32 part = simd::load(start.row(b).data());
       for (int w = 0; w < kWords; ++w, with += 4 * kWidth, at += 4 * kWidth)
-        part = simd::dot_bytes(part, words(with), words(at));
+        part = simd::dot_bytes(part, words(at) ^ kSigns, words(with));
       sum = simd::fma(__builtin_convertvector(part, F32), simd::broadcast(products[b]), sum);
     }
     const float norm = std::sqrt(squared_norm(i));
-    const float along = simd::sum_lanes(sum) - float(kMiddle) * totals_.row(i).dot(scale);
-    gain[size_t(i)] = norm > 0 ? along / norm : 0;
+    gain[size_t(i)] = norm > 0 ? simd::sum_lanes(sum) / norm : 0;
   }
 }
 

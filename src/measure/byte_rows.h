@@ -45,7 +45,6 @@ class ByteRows {
   Eigen::Index width_;
   AlignedVector<int8_t> bytes_;  // [rows, width]; anything in rows of zeros, whose scale is 0
   RowMatrix<float> scales_;      // [rows, blocks]
-  RowMatrix<float> totals_;      // [rows, blocks]: what the bytes of a block add up to, scaled
   std::vector<float> squared_norms_;
 };
 

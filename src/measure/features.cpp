@@ -52,25 +52,38 @@ struct FeatureMaker<T>::Source {
 
 template <class T>
 FeatureMaker<T>::FeatureMaker(std::span<const Responses<T>> parts, T tau, int buckets)
-    : tau_(tau), buckets_(buckets), head_dim_(parts.front().head_dim) {
+    : tau_(tau),
+      buckets_(buckets),
+      head_dim_(parts.front().head_dim),
+      mean_output_(Row::Zero(head_dim_)) {
+  int queries = 0;
   for (const Responses<T>& r : parts) {
     Part part{&r, outputs_of(r), signs_of(r.queries, r.scale, r.seed)};
+    mean_output_ += part.answers.colwise().sum();
     part.answers = (-part.signs).asDiagonal() * part.answers;
     parts_.push_back(std::move(part));
     entries_ = std::max(entries_, r.entries);
+    queries += r.queries;
   }
+  mean_output_ /= T(std::max(queries, 1));
 }
 
-/// The parts that know `count` entries from `first` on: all of them or none.
 template <class T>
-std::vector<typename FeatureMaker<T>::Source> FeatureMaker<T>::sources(int first, int count) const {
+const T* FeatureMaker<T>::values_of(int entry) const {
+  return parts_.front().responses->values.data() + ptrdiff_t{entry} * head_dim_;
+}
+
+/// The parts that know `count` entries: all of them or none.
+template <class T>
+std::vector<typename FeatureMaker<T>::Source> FeatureMaker<T>::sources(const int* entries,
+                                                                       int count) const {
   std::vector<Source> out;
   for (const Part& part : parts_) {
     const Responses<T>& r = *part.responses;
-    if (first >= r.entries) continue;
+    if (entries[0] >= r.entries) continue;
     Source source{&part, {}};
     for (int i = 0; i < count; ++i)
-      source.alpha[i] = r.alpha.data() + ptrdiff_t{first + i} * r.queries;
+      source.alpha[i] = r.alpha.data() + ptrdiff_t{entries[i]} * r.queries;
     out.push_back(source);
   }
   return out;
@@ -97,15 +110,14 @@ V load(const auto* at) {
 /// and the columns from `from` on, `vectors` of V at a time in registers. Returns the first column
 /// that is left.
 template <int count, int vectors, class V, class T, class Sources>
-int make_columns(const Sources& sources, int bucket, int buckets, const T* mass, const T* values,
-                 int head_dim, int from, T* out, ptrdiff_t stride) {
+int make_columns(const Sources& sources, int bucket, int buckets, const T* mass,
+                 const T* const* values, int head_dim, int from, T* out, ptrdiff_t stride) {
   constexpr int kLanes = int(sizeof(V)) / int(sizeof(T));
   int c = from;
   for (; c + vectors * kLanes <= head_dim; c += vectors * kLanes) {
     V sum[count][vectors], answer[vectors];
     for (int i = 0; i < count; ++i) {
-      for (int v = 0; v < vectors; ++v)
-        sum[i][v] = mass[i] * load<V>(values + i * head_dim + c + v * kLanes);
+      for (int v = 0; v < vectors; ++v) sum[i][v] = mass[i] * load<V>(values[i] + c + v * kLanes);
     }
     for (const auto& source : sources) {
       const auto& answers = source.part->answers;
@@ -129,9 +141,10 @@ int make_columns(const Sources& sources, int bucket, int buckets, const T* mass,
 
 template <class T>
 template <int count>
-void FeatureMaker<T>::make_entries(int first, T* out, ptrdiff_t stride) const {
-  const auto from = sources(first, count);
-  const T* values = parts_.front().responses->values.data() + ptrdiff_t{first} * head_dim_;
+void FeatureMaker<T>::make_entries(const int* entries, T* out, ptrdiff_t stride) const {
+  const auto from = sources(entries, count);
+  const T* values[count];
+  for (int i = 0; i < count; ++i) values[i] = values_of(entries[i]);
   // What an entry pays to each bucket, signed and scaled.
   Eigen::Array<T, Eigen::Dynamic, Eigen::Dynamic> mass(buckets_, count);
   mass.setZero();
@@ -159,21 +172,51 @@ void FeatureMaker<T>::make_entries(int first, T* out, ptrdiff_t stride) const {
 }
 
 template <class T>
-void FeatureMaker<T>::make(int first, int count, T* out, ptrdiff_t stride) const {
+void FeatureMaker<T>::make(std::span<const int> entries, T* out, ptrdiff_t stride) const {
   // Where a part ends among the entries, they are made one by one.
-  const auto cut = [&](int from) {
+  const auto cut = [&](const int* some) {
     return std::ranges::any_of(parts_, [&](const Part& part) {
       const int end = part.responses->entries;
-      return from < end && end < from + kTogether;
+      return some[0] < end && some[kTogether - 1] >= end;
     });
   };
-  for (int i = 0; i < count;) {
-    const bool together = i + kTogether <= count && !cut(first + i);
-    T* to = out + i * stride;
-    together ? make_entries<kTogether>(first + i, to, stride)
-             : make_entries<1>(first + i, to, stride);
-    i += together ? kTogether : 1;
+  for (size_t i = 0; i < entries.size(); out += stride) {
+    const int* some = entries.data() + i;
+    if (i + kTogether <= entries.size() && !cut(some)) {
+      make_entries<kTogether>(some, out, stride);
+      out += (kTogether - 1) * stride;
+      i += kTogether;
+    } else {
+      make_entries<1>(some, out, stride);
+      ++i;
+    }
   }
+}
+
+template <class T>
+typename FeatureMaker<T>::Summary FeatureMaker<T>::summary() const {
+  Summary out{Row::Zero(width()), std::vector<T>(size_t(entries_))};
+  const Map<T> values(values_of(0), entries_, head_dim_);
+  const Row distances =
+      (values.rowwise() - mean_output_).rowwise().squaredNorm().transpose().array() + tau_ * tau_;
+  for (const auto& [r, answers, signs] : parts_) {
+    Row mass = Row::Zero(r->queries);  // that each query pays
+    const Map<T> alpha(r->alpha.data(), r->entries, r->queries);
+    for (int i = 0; i < r->entries; ++i) {
+      mass += alpha.row(i);
+      out.sizes[size_t(i)] += r->scale * r->scale * distances[i] * alpha.row(i).squaredNorm();
+    }
+    // sum_i alpha_qi (v_i - o_q) = o_q - others_q - mass_q o_q
+    for (int q = 0; q < r->queries; ++q) {
+      auto to = out.total.segment(Eigen::Index{q % buckets_} * (head_dim_ + 1), head_dim_ + 1);
+      to.head(head_dim_) -= (1 - mass[q]) * answers.row(q);
+      if (!r->others.empty()) {
+        to.head(head_dim_) -= signs[q] * Map<T>(r->others.data(), r->queries, head_dim_).row(q);
+      }
+      to[head_dim_] += signs[q] * tau_ * mass[q];
+    }
+  }
+  return out;
 }
 
 template <class T>
@@ -182,9 +225,12 @@ void add_features(std::span<const Responses<T>> parts, T tau, RowMatrix<T>& out)
   const FeatureMaker<T> maker(parts, tau, int(out.cols()) / (parts.front().head_dim + 1));
   constexpr int kStep = FeatureMaker<T>::kTogether;
   RowMatrix<T> some(kStep, maker.width());
+  std::vector<int> entries(kStep);
   for (int i = 0; i < maker.entries(); i += kStep) {
-    const int count = std::min(kStep, maker.entries() - i);
-    maker.make(i, count, some.data(), some.cols());
+    entries.resize(size_t(std::min(kStep, maker.entries() - i)));
+    std::iota(entries.begin(), entries.end(), i);
+    maker.make(entries, some.data(), some.cols());
+    const auto count = Eigen::Index(entries.size());
     out.block(i, 0, count, some.cols()) += some.topRows(count);
   }
 }

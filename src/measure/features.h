@@ -41,6 +41,8 @@ T tau_of(std::span<const T> values, int head_dim, T tau_rel);
 template <class T>
 class FeatureMaker {
  public:
+  using Row = Eigen::Matrix<T, 1, Eigen::Dynamic>;
+
   /// Entries that are made fastest together.
   static constexpr int kTogether = 6;
 
@@ -50,24 +52,34 @@ class FeatureMaker {
   int width() const { return buckets_ * (head_dim_ + 1); }
   int entries() const { return entries_; }  ///< of the longest part
 
-  /// Writes the profiles of `count` entries from `first` on to rows at `out`, `stride` apart.
-  void make(int first, int count, T* out, ptrdiff_t stride) const;
+  /// Writes the profiles of `entries`, ascending, to rows at `out`, `stride` apart.
+  void make(std::span<const int> entries, T* out, ptrdiff_t stride) const;
+
+  struct Summary {
+    Row total;             ///< what the profiles of all entries add up to [width]
+    std::vector<T> sizes;  ///< about |profile|^2 of each, before the sketch, as if all queries were
+                           ///< answered alike [entries]
+  };
+  /// In one pass over the attention: no profile is made.
+  Summary summary() const;
 
  private:
   struct Part {
     const Responses<T>* responses;
     RowMatrix<T> answers;  // -o of each query, signed and scaled [queries, head_dim]
-    Eigen::Matrix<T, 1, Eigen::Dynamic> signs;  // scaled [queries]
+    Row signs;             // scaled [queries]
   };
   struct Source;  // a part as some entries see it
 
   template <int count>
-  void make_entries(int first, T* out, ptrdiff_t stride) const;
-  std::vector<Source> sources(int first, int count) const;
+  void make_entries(const int* entries, T* out, ptrdiff_t stride) const;
+  std::vector<Source> sources(const int* entries, int count) const;
+  const T* values_of(int entry) const;
 
   T tau_;
   int buckets_, head_dim_, entries_ = 0;
   std::vector<Part> parts_;
+  Row mean_output_;  // of all queries [head_dim]
 };
 
 /// Adds the profiles of all entries to `out` [at least entries, buckets * (head_dim + 1)].

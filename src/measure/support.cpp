@@ -55,6 +55,7 @@ class Fit {
       const T along = rows_.dot(support_[s], residual_);
       const T best = (along + (weights_[s] + ridge) * g) / ((1 + ridge) * g);
       const T weight = std::clamp(best, least, most);
+      if (weight == weights_[s]) continue;
       rows_.add(support_[s], weights_[s] - weight, residual_);
       weights_[s] = weight;
     }
@@ -125,12 +126,6 @@ template <class T>
 Row<T> sum_of(const RowMatrix<T>& features, std::span<const int> entries) {
   Row<T> sum = Row<T>::Zero(features.cols());
   for (const int entry : entries) sum += features.row(entry);
-  return sum;
-}
-
-Row<float> sum_of(const ByteRows& features, std::span<const int> entries) {
-  Row<float> sum = Row<float>::Zero(features.width());
-  for (const int entry : entries) features.add(entry, 1, sum);
   return sum;
 }
 

@@ -57,7 +57,6 @@ std::vector<int> pursue(const ByteRows& features, const ByteRows::Row& target,
 template <class T>
 Eigen::Matrix<T, 1, Eigen::Dynamic> sum_of(const RowMatrix<T>& features,
                                            std::span<const int> entries);
-ByteRows::Row sum_of(const ByteRows& features, std::span<const int> entries);  ///< [width]
 
 /// |sum_E phi - sum_S w phi|^2: what a plan is estimated to err by.
 template <class T>

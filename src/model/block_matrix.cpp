@@ -90,9 +90,9 @@ void quantize_row(const float* from, int depth, std::byte* to) {
   const int blocks = depth / kBlock;
   std::byte* scales = to + depth;
   for (int b = 0; b < blocks; ++b) {
-    const auto [scale, sum, squares] =
-        round_to_bytes<kBlock>(from + b * kBlock, kSteps, 0, to + b * kBlock);
-    const float total = scale * float(sum);
+    const auto [scale, sums, squares] =
+        round_to_bytes<kBlock>(from + b * kBlock, kSteps, to + b * kBlock);
+    const float total = scale * simd::sum_lanes(sums);
     std::memcpy(scales + size_t(b) * sizeof scale, &scale, sizeof scale);
     std::memcpy(scales + size_t(blocks + b) * sizeof total, &total, sizeof total);
   }

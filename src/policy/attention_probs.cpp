@@ -113,7 +113,7 @@ class Softmax {
       : highest_(Eigen::ArrayXf::Constant(rows, std::numeric_limits<float>::lowest())),
         sum_(Eigen::ArrayXd::Zero(rows)) {}
 
-  void see(MatrixMap& logits, std::span<const int> first, std::span<const float> log_weights) {
+  void see(MatrixMap logits, std::span<const int> first, std::span<const float> log_weights) {
     for (Eigen::Index i = 0; i < logits.rows(); ++i) {
       const Eigen::Index seeing = logits.cols() - first[size_t(i)];
       auto row = logits.row(i).tail(seeing).transpose().array();
@@ -154,14 +154,19 @@ Matrix own_rows(const PolicyContext& context, const Asking& at,
   return Eigen::Map<const Matrix>(rows, at.places.back() + 1, d);
 }
 
-/// The row's first keys times the queries, [keys, queries] into `logits`, some keys at a time.
+/// The row's first keys times the queries, [keys, queries] into `logits`, some keys at a time,
+/// which `softmax` sees while they are in the processor's caches.
 void multiply_keys(const PolicyContext& context, const Matrix& queries, int layer, int head_kv,
-                   MatrixMap& logits) {
+                   std::span<const int> first, MatrixMap& logits, Softmax& softmax) {
+  const auto log_weights = context.cache.log_weights(layer, head_kv);
   Matrix keys(std::min<Eigen::Index>(kKeys, logits.rows()), queries.cols());
   for (Eigen::Index at = 0; at < logits.rows(); at += kKeys) {
     const Eigen::Index count = std::min<Eigen::Index>(kKeys, logits.rows() - at);
     context.cache.keys(layer, head_kv, int(at), {keys.data(), size_t(count * keys.cols())});
-    logits.middleRows(at, count).noalias() = keys.topRows(count) * queries.transpose();
+    MatrixMap some(logits.row(at).data(), count, logits.cols());
+    some.noalias() = keys.topRows(count) * queries.transpose();
+    softmax.see(some, first.subspan(size_t(at)),
+                log_weights.subspan(std::min(log_weights.size(), size_t(at))));
   }
 }
 
@@ -178,8 +183,9 @@ AttentionProbs probs_at(const PolicyContext& context, const Asking& at, int laye
 
   const Matrix queries = scaled_queries(context, at, layer, head_kv);
   MatrixMap logits(out.alpha.data(), out.entries, out.rows);
-  multiply_keys(context, queries, layer, head_kv, logits);
   const auto first = first_rows(entries.first(size_t(out.entries)), at.positions, group);
+  Softmax softmax(out.rows);
+  multiply_keys(context, queries, layer, head_kv, first, logits, softmax);
 
   const Matrix own = own_rows(context, at, at.seen.own_keys, layer, head_kv);
   Matrix own_product(own.rows(), out.rows);
@@ -188,8 +194,6 @@ AttentionProbs probs_at(const PolicyContext& context, const Asking& at, int laye
   const auto own_first =
       first_rows(std::span(at.seen.positions).first(size_t(own.rows())), at.positions, group);
 
-  Softmax softmax(out.rows);
-  softmax.see(logits, first, context.cache.log_weights(layer, head_kv));
   softmax.see(own_logits, own_first, {});
   softmax.exponentiate(logits, first);
   softmax.exponentiate(own_logits, own_first);

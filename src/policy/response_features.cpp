@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <list>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -55,17 +56,71 @@ bool is_one_batch(const PolicyContext& context, std::span<const Reading> reading
   return tiles <= kTiles;
 }
 
-/// Rows of bytes, some at a time while they are in the processor's caches.
-measure::ByteRows made_as_bytes(const measure::FeatureMaker<float>& maker, int length) {
-  constexpr int kStep = measure::FeatureMaker<float>::kTogether;
-  measure::ByteRows out(length, maker.width());
-  Features some = Features::Zero(kStep, out.width());
-  for (int i = 0; i < maker.entries(); i += kStep) {
-    const int count = std::min(kStep, maker.entries() - i);
-    maker.make(i, count, some.data(), some.cols());
-    for (int k = 0; k < count; ++k) out.set(i + k, some.row(k).data());
+using Profile = Eigen::Map<const measure::ByteRows::Row>;
+
+/// Calls visit(place in `entries`, profile) for each; a profile has `width` numbers, zeros behind
+/// its own.
+template <typename Visit>
+void each_profile(const measure::FeatureMaker<float>& maker, std::span<const int> entries,
+                  Eigen::Index width, const Visit& visit) {
+  constexpr size_t kStep = measure::FeatureMaker<float>::kTogether;
+  Features some = Features::Zero(kStep, width);
+  for (size_t i = 0; i < entries.size(); i += kStep) {
+    const auto step = entries.subspan(i, std::min(kStep, entries.size() - i));
+    maker.make(step, some.data(), width);
+    for (size_t k = 0; k < step.size(); ++k)
+      visit(i + k, Profile(some.data() + Eigen::Index(k) * width, width));
   }
+}
+
+/// Entries of a row that are not eligible.
+std::vector<int> protected_of(const Eligible& eligible, int length) {
+  std::vector<int> out(size_t(length - eligible.count()));
+  const auto behind = out.begin() + eligible.first;
+  std::iota(out.begin(), behind, 0);
+  std::iota(behind, out.end(), eligible.last);
   return out;
+}
+
+/// Rounds `profile` of the entry at `place`. In the target it counts as what it is rounded to: what
+/// rounding takes from an entry that stays is not for others to make up for.
+void round_profile(size_t place, const Profile& profile, RoundedResponses& out) {
+  out.profiles.set(Eigen::Index(place), profile.data());
+  out.target -= profile;
+  out.profiles.add(int(place), 1, out.target);
+}
+
+/// Of queries that are all at hand: rows are rounded while they are in the processor's caches.
+void round_some(const measure::FeatureMaker<float>& maker, const Eligible& eligible, int length,
+                const ChooseEntries& choose, RoundedResponses& out) {
+  auto [total, sizes] = maker.summary();
+  sizes.resize(size_t(length));
+  out.entries = choose(sizes);
+  out.profiles = measure::ByteRows(Eigen::Index(out.entries.size()), maker.width());
+  const Eigen::Index width = out.profiles.width();
+  out.target = measure::ByteRows::Row::Zero(width);
+  out.target.head(total.size()) = total;
+  const std::vector<int> others = protected_of(eligible, length);
+  each_profile(maker, others, width,
+               [&](size_t, const Profile& profile) { out.target -= profile; });
+  each_profile(maker, out.entries, width,
+               [&](size_t place, const Profile& profile) { round_profile(place, profile, out); });
+}
+
+/// Of profiles that had to be made of all entries.
+void round_some(const Features& profiles, const Eligible& eligible, const ChooseEntries& choose,
+                RoundedResponses& out) {
+  const Eigen::VectorXf sizes = profiles.rowwise().squaredNorm();
+  out.entries = choose({sizes.data(), size_t(sizes.size())});
+  out.profiles = measure::ByteRows(Eigen::Index(out.entries.size()), profiles.cols());
+  out.target = measure::ByteRows::Row::Zero(out.profiles.width());
+  out.target.head(profiles.cols()) =
+      profiles.middleRows(eligible.first, eligible.count()).colwise().sum();
+  measure::ByteRows::Row profile = measure::ByteRows::Row::Zero(out.profiles.width());
+  for (size_t k = 0; k < out.entries.size(); ++k) {
+    profile.head(profiles.cols()) = profiles.row(out.entries[k]);
+    round_profile(k, Profile(profile.data(), profile.size()), out);
+  }
 }
 
 }  // namespace
@@ -104,15 +159,18 @@ Features response_features(const PolicyContext& context, std::span<const Reading
   return out;
 }
 
-measure::ByteRows rounded_responses(const PolicyContext& context, std::span<const Reading> readings,
-                                    int layer, int head_kv, int buckets) {
+RoundedResponses rounded_responses(const PolicyContext& context, std::span<const Reading> readings,
+                                   int layer, int head_kv, int buckets, const Eligible& eligible,
+                                   const ChooseEntries& choose) {
+  RoundedResponses out;
   if (!is_one_batch(context, readings)) {
-    return measure::ByteRows(response_features(context, readings, layer, head_kv, buckets));
+    const Features all = response_features(context, readings, layer, head_kv, buckets);
+    round_some(all, eligible, choose, out);
+    return out;
   }
   const int length = context.cache.length(layer, head_kv);
-  measure::ByteRows out(length, Eigen::Index{buckets} * (context.cache.shape().head_dim + 1));
   each_response(context, readings, layer, head_kv, [&](auto parts, float tau) {
-    out = made_as_bytes(measure::FeatureMaker<float>(parts, tau, buckets), length);
+    round_some(measure::FeatureMaker<float>(parts, tau, buckets), eligible, length, choose, out);
   });
   return out;
 }

@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "measure/byte_rows.h"
 #include "measure/features.h"
 #include "policy/attention_probs.h"
+#include "policy/protection.h"
 
 namespace pith {
 
@@ -29,9 +31,22 @@ void each_response(
 Features response_features(const PolicyContext& context, std::span<const Reading> readings,
                            int layer, int head_kv, int buckets);
 
-/// The same as bytes; where the queries are few, no more floats are made than a cache holds.
-measure::ByteRows rounded_responses(const PolicyContext& context, std::span<const Reading> readings,
-                                    int layer, int head_kv, int buckets);
+/// Profiles of some of a row's entries as bytes.
+struct RoundedResponses {
+  std::vector<int> entries;             ///< whose they are, ascending
+  measure::ByteRows profiles = {0, 0};  ///< [entries.size(), ..]
+  /// What all eligible entries answer together [width], these as their bytes say.
+  measure::ByteRows::Row target = {};
+};
+
+/// Eligible entries to make profiles of, ascending, from about the squared size of each entry's
+/// profile [length].
+using ChooseEntries = std::function<std::vector<int>(std::span<const float> sizes)>;
+
+/// The same of the entries that `choose` names; where the queries are few, no others are made.
+RoundedResponses rounded_responses(const PolicyContext& context, std::span<const Reading> readings,
+                                   int layer, int head_kv, int buckets, const Eligible& eligible,
+                                   const ChooseEntries& choose);
 
 /// Working memory of each_response.
 size_t response_batch_bytes(const PolicyContext& context, std::span<const Reading> readings,

@@ -47,6 +47,15 @@ TEST(Aligned, BlocksAreUsedAgainWhileOneReuses) {
   EXPECT_EQ(static_cast<const void*>(same.data()), first);
 }
 
+/// Of sizes that differ by less than twice there are never more blocks than are held at once.
+TEST(Aligned, SizesThatDifferShareABlock) {
+  const ReusedBlocks outer;
+  for (size_t size = kMany / 2 + 1; size <= kMany; size += kMany / 16) {
+    const AlignedVector<float> floats(size);
+  }
+  EXPECT_EQ(ReusedBlocks::kept_bytes(), kMany * sizeof(float));
+}
+
 TEST(Aligned, NothingIsKeptBehindTheLast) {
   {
     const ReusedBlocks outer;

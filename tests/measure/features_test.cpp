@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -132,10 +133,57 @@ TEST(MeasureFeatures, AreMadeInAnySteps) {
   for (const int step : {1, 5, 6, 8, 32}) {
     RowMatrix<double> found = RowMatrix<double>::Constant(32, maker.width() + 3, 7);
     for (int i = 0; i < 32; i += step) {
-      maker.make(i, std::min(step, 32 - i), found.row(i).data(), found.cols());
+      std::vector<int> some(size_t(std::min(step, 32 - i)));
+      std::iota(some.begin(), some.end(), i);
+      maker.make(some, found.row(i).data(), found.cols());
     }
     EXPECT_LT((found.leftCols(maker.width()) - expected).cwiseAbs().maxCoeff(), 1e-12) << step;
     EXPECT_TRUE((found.rightCols(3).array() == 7).all());
+  }
+}
+
+/// Some entries alone, near and far, known to all parts and to some.
+TEST(MeasureFeatures, AreMadeOfAnyEntries) {
+  const MeasureFixture fixture;
+  const Parts parts(fixture, {0, 2}, 5);
+  const measure::FeatureMaker<double> maker(parts.responses, fixture.head.tau, 4);
+  const auto expected = plain_features(parts, fixture.head.tau, 4, 32);
+  const std::vector<std::vector<int>> choices = {
+      {}, {31}, {0, 26, 27}, {1, 2, 3, 5, 8, 13, 21}, {20, 21, 22, 25, 26, 28, 30, 31}};
+  for (const auto& some : choices) {
+    RowMatrix<double> found(Eigen::Index(some.size()), maker.width());
+    maker.make(some, found.data(), found.cols());
+    for (size_t k = 0; k < some.size(); ++k) {
+      EXPECT_LT((found.row(Eigen::Index(k)) - expected.row(some[k])).cwiseAbs().maxCoeff(), 1e-12);
+    }
+  }
+}
+
+/// The sum and the sizes that need no profiles, also where tokens that are no entries answer.
+TEST(MeasureFeatures, SummaryIsThatOfTheProfiles) {
+  const MeasureFixture fixture;
+  for (const int missing : {0, 5}) {
+    Parts parts(fixture, {0, 2}, missing);
+    const std::vector<double> others(size_t(parts.responses[1].queries) * 8, 0.25);
+    parts.responses[1].others = others;
+    const measure::FeatureMaker<double> maker(parts.responses, fixture.head.tau, 3);
+    RowMatrix<double> all = RowMatrix<double>::Zero(32, maker.width());
+    measure::add_features<double>(parts.responses, fixture.head.tau, all);
+    const auto [total, sizes] = maker.summary();
+    EXPECT_LT((total - all.colwise().sum()).cwiseAbs().maxCoeff(), 1e-12);
+  }
+  // Queries that all get the same answer: the sizes are exact. Here one, in a bucket of its own.
+  auto one = fixture.responses();
+  std::vector<double> paid;
+  for (int i = 0; i < one.entries; ++i) paid.push_back(one.alpha[size_t(i) * size_t(one.queries)]);
+  one.alpha = paid;
+  one.queries = 1;
+  const measure::FeatureMaker<double> maker({&one, 1}, fixture.head.tau, 1);
+  RowMatrix<double> profiles = RowMatrix<double>::Zero(one.entries, maker.width());
+  measure::add_features<double>({&one, 1}, fixture.head.tau, profiles);
+  const auto sizes = maker.summary().sizes;
+  for (int i = 0; i < one.entries; ++i) {
+    EXPECT_NEAR(sizes[size_t(i)], profiles.row(i).squaredNorm(), 1e-12);
   }
 }
 

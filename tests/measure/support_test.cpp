@@ -131,8 +131,8 @@ TEST(MeasureSupport, APursuitOfRoundedRowsIsAsGood) {
       };
       exact += error_of(measure::pursue<double>(phi, target, entries, {}, size, {}));
       const measure::ByteRows bytes(floats);
-      rounded +=
-          error_of(measure::pursue(bytes, measure::sum_of(bytes, entries), entries, {}, size, {}));
+      const auto sum = measure::sum_of<float>(floats, entries);
+      rounded += error_of(measure::pursue(bytes, sum, entries, {}, size, {}));
     }
     EXPECT_LE(rounded, 1.05 * exact) << size;
   }

@@ -133,16 +133,36 @@ TEST_F(Moment, RoundedResponsesAreThoseOfTheFeatures) {
     for (size_t k = 0; k < times; ++k) many.insert(many.end(), readings.begin(), readings.end());
     const Features phi = response_features(context_, many, 0, 1, 3);
     const measure::ByteRows expected(phi);
-    const auto found = rounded_responses(context_, many, 0, 1, 3);
-    ASSERT_EQ(found.rows(), kEntries);
+    const Eligible eligible{2, kEntries - 5};
+    std::vector<float> sizes;
+    const auto [entries, found, target] =
+        rounded_responses(context_, many, 0, 1, 3, eligible, [&](std::span<const float> seen) {
+          sizes.assign(seen.begin(), seen.end());
+          return std::vector<int>{2, 3, 4, 5, 9, 10, 11, 12, kEntries - 6};
+        });
+    ASSERT_EQ(int(sizes.size()), kEntries);
+    ASSERT_EQ(found.rows(), Eigen::Index(entries.size()));
     ASSERT_EQ(found.width(), expected.width());
     const measure::ByteRows::Row x = measure::ByteRows::Row::LinSpaced(found.width(), -1, 1);
-    for (int i = 0; i < kEntries; ++i) {
-      const float size = phi.row(i).norm() * x.norm();
-      EXPECT_NEAR(found.squared_norm(i), phi.row(i).squaredNorm(),
-                  0.02F * phi.row(i).squaredNorm());
-      EXPECT_NEAR(found.dot(i, x), expected.dot(i, x), 1e-4F * size) << i;
+    for (int k = 0; k < int(entries.size()); ++k) {
+      const int i = entries[size_t(k)];
+      const float size = phi.row(i).norm() * x.norm(), squares = phi.row(i).squaredNorm();
+      EXPECT_NEAR(found.squared_norm(k), squares, 0.02F * squares);
+      EXPECT_NEAR(found.dot(k, x), expected.dot(i, x), 1e-4F * size) << i;
+      EXPECT_GT(sizes[size_t(i)], squares / 30) << i;
+      EXPECT_LT(sizes[size_t(i)], squares * 30) << i;
     }
+    measure::ByteRows::Row sum = measure::ByteRows::Row::Zero(target.size());
+    for (int i = eligible.first; i < eligible.last; ++i) {
+      const auto made = std::ranges::find(entries, i);
+      if (made == entries.end()) {
+        sum.head(phi.cols()) += phi.row(i);
+      } else {
+        found.add(int(made - entries.begin()), 1, sum);
+      }
+    }
+    EXPECT_LT((target - sum).norm(), 1e-5F * phi.norm());
+    EXPECT_EQ(target.tail(target.size() - phi.cols()).norm(), 0);
   }
 }
 

@@ -10,10 +10,23 @@ namespace pith {
 
 namespace {
 
+/// The `count` best of `entries`, ascending; ties go to the newer.
+std::vector<int> best_of(std::vector<int> entries, std::span<const float> scores, size_t count) {
+  count = std::min(count, entries.size());
+  const auto end = entries.begin() + ptrdiff_t(count);
+  std::partial_sort(entries.begin(), end, entries.end(), [&](int a, int b) {
+    const float x = scores[size_t(a)], y = scores[size_t(b)];
+    return x != y ? x > y : a > b;
+  });
+  entries.resize(count);
+  std::ranges::sort(entries);
+  return entries;
+}
+
 class OmpWrapper : public Wrapper {
  public:
   explicit OmpWrapper(const KnobValues& knobs)
-      : weighting_(knobs), forced_(knobs.number("forced")) {}
+      : weighting_(knobs), forced_(knobs.number("forced")), pool_(knobs.number("pool")) {}
 
   Needs needs() const override { return weighting_.queries().needs(); }
   bool weighs() const override { return true; }
@@ -27,32 +40,45 @@ class OmpWrapper : public Wrapper {
       const Eligible eligible = eligible_entries(context, row);
       const auto chosen = eligible_of(plan.rows[size_t(row)], eligible);
       if (chosen.empty() || int(chosen.size()) == eligible.count()) return;
-      const auto features = weighting_.queries().rounded(context, layer, head_kv);
-      const auto target = sum_of_eligible(features, eligible);
-      const auto support = choose(features, target, eligible, chosen, scores.rows[size_t(row)]);
-      weighting_.write(features, target, eligible, support, plan.rows[size_t(row)]);
+      const auto forced = best_of(chosen, scores.rows[size_t(row)],
+                                  size_t(std::ceil(forced_ * double(chosen.size()))));
+      const auto responses =
+          weighting_.queries().rounded(context, layer, head_kv, [&](std::span<const float> sizes) {
+            return candidates(eligible, forced, chosen.size() - forced.size(), sizes);
+          });
+      weighting_.write(responses, eligible, context.cache.length(layer, head_kv),
+                       choose(responses, forced, int(chosen.size())), plan.rows[size_t(row)]);
     });
     plan.scratch_peak = std::max(plan.scratch_peak, used);
   }
 
  private:
-  /// As many entries as `chosen`: the best of these by score, and what stands best for the rest.
-  std::vector<int> choose(const measure::ByteRows& features, const measure::ByteRows::Row& target,
-                          const Eligible& eligible, std::vector<int> chosen,
-                          const std::vector<float>& scores) const {
-    const auto forced = chosen.begin() + int(std::ceil(forced_ * double(chosen.size())));
-    std::partial_sort(chosen.begin(), forced, chosen.end(), [&](int a, int b) {
-      const float x = scores[size_t(a)], y = scores[size_t(b)];
-      return x != y ? x > y : a > b;
+  /// Entries that compete, ascending: those that are forced, and `pool` for each of the `count` to
+  /// be found, the largest: what little an entry answers no weight makes up for.
+  std::vector<int> candidates(const Eligible& eligible, std::span<const int> forced, size_t count,
+                              std::span<const float> sizes) const {
+    std::vector<int> others(size_t(eligible.count()));
+    std::iota(others.begin(), others.end(), eligible.first);
+    std::erase_if(others, [&](int i) { return std::ranges::binary_search(forced, i); });
+    auto out = best_of(std::move(others), sizes, size_t(std::ceil(pool_ * double(count))));
+    out.insert(out.end(), forced.begin(), forced.end());
+    std::ranges::sort(out);
+    return out;
+  }
+
+  /// Places of `count` entries: those that are forced, and what stands best for the rest.
+  static std::vector<int> choose(const RoundedResponses& responses, std::span<const int> forced,
+                                 int count) {
+    std::vector<int> all(responses.entries.size()), first(forced.size());
+    std::iota(all.begin(), all.end(), 0);
+    std::ranges::transform(forced, first.begin(), [&](int entry) {
+      return int(std::ranges::lower_bound(responses.entries, entry) - responses.entries.begin());
     });
-    std::vector<int> competing(size_t(eligible.count()));
-    std::iota(competing.begin(), competing.end(), eligible.first);
-    return measure::pursue(features, target, competing, {chosen.begin(), forced},
-                           int(chosen.size()), {});
+    return measure::pursue(responses.profiles, responses.target, all, first, count, {});
   }
 
   Weighting weighting_;
-  double forced_;
+  double forced_, pool_;
 };
 
 std::vector<Knob> omp_knobs() {
@@ -63,6 +89,13 @@ std::vector<Knob> omp_knobs() {
                    .max = 1,
                    .choices = {},
                    .help = "part of each head's entries that goes by the score alone"});
+  knobs.push_back({.name = "pool",
+                   .value = "6",
+                   .min = 1,
+                   .max = 1000,
+                   .choices = {},
+                   .help = "entries that compete for each that the score leaves open: those that "
+                           "answer most"});
   return knobs;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace pith {
 
@@ -45,9 +44,10 @@ Features ServedQueries::features(const PolicyContext& context, int layer, int he
   return response_features(context, readings_, layer, head_kv, buckets_);
 }
 
-measure::ByteRows ServedQueries::rounded(const PolicyContext& context, int layer,
-                                         int head_kv) const {
-  return rounded_responses(context, readings_, layer, head_kv, buckets_);
+RoundedResponses ServedQueries::rounded(const PolicyContext& context, int layer, int head_kv,
+                                        const ChooseEntries& choose) const {
+  const Eligible eligible = eligible_entries(context, context.cache.shape().row(layer, head_kv));
+  return rounded_responses(context, readings_, layer, head_kv, buckets_, eligible, choose);
 }
 
 size_t ServedQueries::feature_bytes(const PolicyContext& context, int layer, int head_kv) const {
@@ -72,19 +72,13 @@ std::vector<Knob> Weighting::knobs() {
   return knobs;
 }
 
-measure::ByteRows::Row sum_of_eligible(const measure::ByteRows& features,
-                                       const Eligible& eligible) {
-  std::vector<int> all(size_t(eligible.count()));
-  std::iota(all.begin(), all.end(), eligible.first);
-  return measure::sum_of(features, all);
-}
-
-void Weighting::write(const measure::ByteRows& features, const measure::ByteRows::Row& target,
-                      const Eligible& eligible, std::vector<int> support, RowPlan& row) const {
+void Weighting::write(const RoundedResponses& responses, const Eligible& eligible, int length,
+                      std::vector<int> support, RowPlan& row) const {
   std::ranges::sort(support);
-  const auto fitted = measure::fit_weights(features, target, support, fit_);
+  const auto fitted = measure::fit_weights(responses.profiles, responses.target, support, fit_);
   const std::vector<double> weights(fitted.begin(), fitted.end());
-  write_support(eligible, int(features.rows()), support, weights, row);
+  for (int& place : support) place = responses.entries[size_t(place)];
+  write_support(eligible, length, support, weights, row);
 }
 
 void write_support(const Eligible& eligible, int length, std::span<const int> support,

@@ -19,7 +19,9 @@ class ServedQueries {
 
   Needs needs() const;
   Features features(const PolicyContext& context, int layer, int head_kv) const;
-  measure::ByteRows rounded(const PolicyContext& context, int layer, int head_kv) const;
+  /// Of the entries that `choose` names.
+  RoundedResponses rounded(const PolicyContext& context, int layer, int head_kv,
+                           const ChooseEntries& choose) const;
   /// Of the two, what they lead to counted.
   size_t feature_bytes(const PolicyContext& context, int layer, int head_kv) const;
   size_t rounded_bytes(const PolicyContext& context, int layer, int head_kv) const;
@@ -28,9 +30,6 @@ class ServedQueries {
   std::vector<Reading> readings_;
   int buckets_;
 };
-
-/// The target of a fit: what all eligible entries answer together.
-measure::ByteRows::Row sum_of_eligible(const measure::ByteRows& features, const Eligible& eligible);
 
 /// What the wrappers that fit log-weights share (The risk of KV cache compression, arXiv
 /// 2607.01520).
@@ -42,10 +41,10 @@ class Weighting {
 
   const ServedQueries& queries() const { return queries_; }
 
-  /// Makes `row` keep the protected entries and `support` of the eligible ones, in any order, with
-  /// the log-weights that fit `target` best.
-  void write(const measure::ByteRows& features, const measure::ByteRows::Row& target,
-             const Eligible& eligible, std::vector<int> support, RowPlan& row) const;
+  /// Makes `row` of `length` entries keep the protected ones and, of those that `responses` are of,
+  /// the ones at places `support`, in any order, with the log-weights that fit best.
+  void write(const RoundedResponses& responses, const Eligible& eligible, int length,
+             std::vector<int> support, RowPlan& row) const;
 
  private:
   ServedQueries queries_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "policy/score_rows.h"
 #include "policy/wrappers/weighting.h"
@@ -24,8 +25,11 @@ class WeightsWrapper : public Wrapper {
       const Eligible eligible = eligible_entries(context, row);
       const auto support = eligible_of(plan.rows[size_t(row)], eligible);
       if (support.empty() || int(support.size()) == eligible.count()) return;
-      const auto features = weighting_.queries().rounded(context, layer, head_kv);
-      weighting_.write(features, sum_of_eligible(features, eligible), eligible, support,
+      const auto responses = weighting_.queries().rounded(
+          context, layer, head_kv, [&](std::span<const float>) { return support; });
+      std::vector<int> all(support.size());
+      std::iota(all.begin(), all.end(), 0);
+      weighting_.write(responses, eligible, context.cache.length(layer, head_kv), std::move(all),
                        plan.rows[size_t(row)]);
     });
     plan.scratch_peak = std::max(plan.scratch_peak, used);

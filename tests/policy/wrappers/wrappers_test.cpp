@@ -102,7 +102,8 @@ TEST_F(Wrappers, WeightsLetATwinAnswerForBoth) {
     const Plan plan = run_policy(spec.str(), context);
     EXPECT_EQ(plan.rows[0].keep, (std::vector<int32_t>{0, 2, 3, 4, 5}));
     ASSERT_EQ(plan.rows[0].log_weight.size(), 5U);
-    EXPECT_NEAR(plan.rows[0].log_weight[1], std::log((2 + ridge) / (1 + ridge)), 1e-5);
+    // The representative is rounded to bytes, the twin that it stands for is not.
+    EXPECT_NEAR(plan.rows[0].log_weight[1], std::log((2 + ridge) / (1 + ridge)), 2e-3);
     for (const size_t guarded : {0U, 2U, 3U, 4U}) EXPECT_EQ(plan.rows[0].log_weight[guarded], 0);
   }
 }
