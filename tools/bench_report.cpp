@@ -14,6 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 double wall(const PhaseSamples& phase) { return quantile(phase.wall_s, 0.5); }
+double fastest(const PhaseSamples& phase) { return quantile(phase.wall_s, 0); }
+double slowest(const PhaseSamples& phase) { return quantile(phase.wall_s, 1); }
 double cpu(const PhaseSamples& phase) { return quantile(phase.cpu_s, 0.5); }
 double speed(const PhaseSamples& phase) { return phase.tokens / wall(phase); }
 bool reads_cache(const BenchResult& result, const PhaseSamples& phase) {
@@ -39,6 +41,7 @@ Json phase_json(const BenchReport& report, const BenchResult& result, const Phas
           {"memory_bandwidth", result.bandwidth},
           {"phase", phase.phase},
           {"wall_ms", 1e3 * wall(phase)},
+          {"wall_ms_range", {1e3 * fastest(phase), 1e3 * slowest(phase)}},
           {"cpu_ms", 1e3 * cpu(phase)},
           {"tok_s", speed(phase)},
           {"bytes_per_token", bytes ? Json(result.decode_bytes) : Json()},
@@ -48,22 +51,23 @@ Json phase_json(const BenchReport& report, const BenchResult& result, const Phas
 }
 
 std::string phases_table(const BenchReport& report) {
-  TextTable table({"ctx", "threads", "policy", "budget", "phase", "wall ms", "cpu ms", "tok/s",
-                   "MiB/token", "of bandwidth", "weights/attention/rest ms", "peak RSS"},
+  TextTable table({"ctx", "threads", "policy", "budget", "phase", "wall ms", "from - to", "cpu ms",
+                   "tok/s", "MiB/token", "of bandwidth", "weights/attention/rest ms", "peak RSS"},
                   5);
   for (const BenchResult& r : report.results) {
     for (const PhaseSamples& p : r.phases) {
       const bool bytes = reads_cache(r, p);
       const Json split = split_json(r, p);
       auto part = [&](const char* name) { return fixed(split[name].get<double>(), 2); };
-      table.add({std::to_string(r.ctx), std::to_string(r.threads), r.policy, r.budget, p.phase,
-                 fixed(1e3 * wall(p), 1), fixed(1e3 * cpu(p), 1), fixed(speed(p), 1),
-                 bytes ? fixed(r.decode_bytes / (1 << 20), 1) : "",
-                 bytes ? fixed(100 * r.decode_bytes * speed(p) / r.bandwidth, 0) + "%" : "",
-                 split.is_null()
-                     ? ""
-                     : part("weights") + " / " + part("attention") + " / " + part("rest"),
-                 bytes_text(double(p.peak_rss))});
+      table.add(
+          {std::to_string(r.ctx), std::to_string(r.threads), r.policy, r.budget, p.phase,
+           fixed(1e3 * wall(p), 1), fixed(1e3 * fastest(p), 1) + " - " + fixed(1e3 * slowest(p), 1),
+           fixed(1e3 * cpu(p), 1), fixed(speed(p), 1),
+           bytes ? fixed(r.decode_bytes / (1 << 20), 1) : "",
+           bytes ? fixed(100 * r.decode_bytes * speed(p) / r.bandwidth, 0) + "%" : "",
+           split.is_null() ? ""
+                           : part("weights") + " / " + part("attention") + " / " + part("rest"),
+           bytes_text(double(p.peak_rss))});
     }
   }
   return table.text();

@@ -79,6 +79,15 @@ TEST(BenchReport, JsonTellsThreadsTypesAndBandwidthOfEachFigure) {
   EXPECT_EQ(json["break_even"][3]["threads"], 2);
 }
 
+/// Repeats of 0.05, 0.1 and 9 s.
+TEST(BenchReport, FiguresAreMediansWithTheirRange) {
+  const auto first = to_json(some_report())["results"][0];
+  EXPECT_DOUBLE_EQ(first["wall_ms"], 100);
+  EXPECT_DOUBLE_EQ(first["wall_ms_range"].at(0), 50);
+  EXPECT_DOUBLE_EQ(first["wall_ms_range"].at(1), 9000);
+  EXPECT_THAT(to_table(some_report()), HasSubstr("50.0 - 9000.0"));
+}
+
 TEST(BenchReport, ThePageShowsWhatVaries) {
   BenchReport report = some_report();
   const std::string page = to_html(report);
