@@ -23,7 +23,7 @@ class WeightsWrapper : public Wrapper {
     const size_t used = each_row(context, bytes, [&](int layer, int head_kv) {
       const int row = context.cache.shape().row(layer, head_kv);
       const Eligible eligible = eligible_entries(context, row);
-      const auto support = eligible_of(plan.rows[size_t(row)], eligible);
+      auto support = eligible_of(plan.rows[size_t(row)], eligible);
       if (support.empty() || int(support.size()) == eligible.count()) return;
       const auto responses = weighting_.queries().rounded(
           context, layer, head_kv, [&](std::span<const float>) { return support; });
